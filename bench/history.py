@@ -24,7 +24,7 @@ from sqlalchemy import insert, text
 from bench.machine import Result
 from fournos.history.records import Document, Ending, Identity, Query, Record, Run
 from fournos.history.store import HistoryStore, rows, schema
-from fournos.history.store.text import pack
+from fournos.history.store.rows import pack
 from fournos.history.store.usage import used
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 from devcluster.postgres import Postgres
 from fournos.history.blobs import Blobs, open_blobs
 from fournos.history.store import HistoryStore
-from fournos.history.store.artifacts import ArtifactRows
+from fournos.history.store.blobs import ArtifactRows
 from tests.store.s3_server import S3Server
 
 

@@ -24,9 +24,9 @@ from fournos.history.blobs import Blobs, open_blobs
 from fournos.history.logs.collector import LogCollector
 from fournos.history.records import Identity, Record
 from fournos.history.store import HistoryStore
-from fournos.history.store.logs import LogRows
-from fournos.history.store.patrol import standings
+from fournos.history.store.blobs import LogRows
 from fournos.history.store.retention import RetentionLimits, expire
+from fournos.history.store.verdicts import standings
 from tests.history import a_run, at
 from tests.store.conftest import artifact_rows
 from tests.unit.history.logs.stage import Kubelet, container

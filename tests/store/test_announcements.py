@@ -18,8 +18,7 @@ from fournos.history.alerts.news import News, NewsContext, body
 from fournos.history.records import Document, Identity, Record
 from fournos.history.regressions.review import Acknowledgement
 from fournos.history.store import HistoryStore
-from fournos.history.store.patrol import standings, watch_results
-from fournos.history.store.verdicts import Verdicts
+from fournos.history.store.verdicts import Verdicts, standings, watch_results
 from tests.history import NAMESPACE_UID, at
 from tests.store.test_review import findings, history, measured
 from tests.waiting import until

@@ -17,7 +17,7 @@ from fournos.history.artifacts import AT_ONCE, ArtifactLimits
 from fournos.history.blobs import CHUNK, Blobs
 from fournos.history.records import Identity, Record
 from fournos.history.store import HistoryStore
-from fournos.history.store.blob_rows import BlobRows
+from fournos.history.store.blobs import BlobRows
 from fournos.history.store.retention import RetentionLimits, erase, expire
 from tests.history import a_run, at, ended
 from tests.store.conftest import keys_of

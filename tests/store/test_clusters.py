@@ -22,8 +22,7 @@ from fournos.history.records import Document, Identity, Record
 from fournos.history.regressions.review import Acknowledgement
 from fournos.history.results.read import read_file
 from fournos.history.store import HistoryStore
-from fournos.history.store.blob_rows import BlobRows
-from fournos.history.store.logs import LogRows
+from fournos.history.store.blobs import BlobRows, LogRows
 from fournos.history.store.results import Results
 from fournos.history.store.retention import RetentionLimits, expire, largest
 from fournos.history.store.schema import metadata, runs

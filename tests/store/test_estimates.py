@@ -8,7 +8,7 @@ from fournos.history.artifacts import ArtifactLimits
 from fournos.history.blobs import Blobs
 from fournos.history.records import Ending, Identity, Record, Run
 from fournos.history.store import HistoryStore
-from fournos.history.store.durations import typical
+from fournos.history.store.usage import typical
 from tests.history import a_run, at, ended
 from tests.store.served import served
 from tests.unit.history.api.service import Reviews

@@ -13,9 +13,8 @@ from sqlalchemy import insert
 
 from fournos.history.records import Query, Record, Run
 from fournos.history.store import HistoryStore
-from fournos.history.store.rows import label_rows, row_of
+from fournos.history.store.rows import folded, label_rows, row_of
 from fournos.history.store.schema import labels, runs
-from fournos.history.store.text import folded
 from tests.history import a_run, at, everything
 
 NUMBER = 300

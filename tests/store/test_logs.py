@@ -22,7 +22,7 @@ from fournos.history.logs.collector import LogCollector
 from fournos.history.logs.stored import ContainerLog
 from fournos.history.records import Identity, Record
 from fournos.history.store import HistoryStore
-from fournos.history.store.logs import LogRows
+from fournos.history.store.blobs import LogRows
 from fournos.history.store.retention import RetentionLimits, expire
 from tests.history import a_run, at, ended
 from tests.store.conftest import keys_of

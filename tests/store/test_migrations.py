@@ -15,7 +15,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from fournos.history.records import Record
-from fournos.history.store import HistoryStore, StoreUsageError, migrate
+from fournos.history.store import HistoryStore, StoreUsageError, database
 from fournos.history.store.schema import metadata
 from tests.store.test_store import FULL
 
@@ -38,9 +38,9 @@ async def test_opening_again_changes_nothing(empty_url: str) -> None:
 
 
 def test_the_files_of_the_revisions_are_named_by_them_in_their_order() -> None:
-    scripts = ScriptDirectory(str(Path(migrate.__file__).parent / "migrations"))
+    scripts = ScriptDirectory(str(Path(database.__file__).parent / "migrations"))
     walked = [each.revision for each in scripts.walk_revisions()]
-    assert migrate.revisions() == walked[::-1]
+    assert database.revisions() == walked[::-1]
 
 
 @pytest.mark.parametrize("empty_url", ["sqlite"], indirect=True)
@@ -76,13 +76,13 @@ async def test_a_later_version_of_the_tables_is_refused(empty_url: str) -> None:
 
 
 async def test_a_failed_migration_leaves_nothing(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    upgrade = migrate.upgrade
+    upgrade = database.upgrade
 
     def killed(connection: Connection) -> None:
         upgrade(connection)
         raise ConnectionAbortedError("killed")
 
-    monkeypatch.setattr(migrate, "upgrade", killed)
+    monkeypatch.setattr(database, "upgrade", killed)
     with pytest.raises(Exception, match="killed"):
         await HistoryStore.open(empty_url)
     monkeypatch.undo()

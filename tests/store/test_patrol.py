@@ -12,8 +12,7 @@ from fournos.history import metrics as table
 from fournos.history.records import Document, Record
 from fournos.history.regressions.review import CONFIRMING, Acknowledgement
 from fournos.history.store import HistoryStore
-from fournos.history.store.patrol import standings, watch_results
-from fournos.history.store.verdicts import Verdicts
+from fournos.history.store.verdicts import Verdicts, standings, watch_results
 from fournos.systems.jobs.names import CONFIRMS_LABEL
 from tests.history import NAMESPACE_UID, a_run, at
 from tests.store.test_review import findings, history, measured

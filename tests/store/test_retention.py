@@ -20,7 +20,7 @@ from fournos.history.blobs import Blobs, open_blobs
 from fournos.history.metrics import METRICS
 from fournos.history.records import Document, KeepMark, Record, Run
 from fournos.history.store import HistoryStore, schema
-from fournos.history.store.blob_rows import BlobRows
+from fournos.history.store.blobs import BlobRows
 from fournos.history.store.retention import RetentionLimits, erasable, erase, expire, keep_within, report
 from tests.history import CLUSTER, a_run, at, ended, everything
 

@@ -11,8 +11,7 @@ from fournos.history.regressions.series import Finding
 from fournos.history.results.read import read_file
 from fournos.history.store import HistoryStore
 from fournos.history.store.results import Results
-from fournos.history.store.review import review_in_its_namespace, suspects_regression
-from fournos.history.store.verdicts import Verdicts
+from fournos.history.store.verdicts import Verdicts, review_in_its_namespace, suspects_regression
 from fournos.systems.jobs.names import CONFIRMS_LABEL
 from tests.history import a_run, at, ended
 

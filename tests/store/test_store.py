@@ -133,7 +133,7 @@ async def test_open_runs_are_those_whose_end_is_not_known(store: HistoryStore) -
 
 
 async def test_iterations_go_beyond_one_batch(store: HistoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fournos.history.store.store._BATCH", 2)
+    monkeypatch.setattr("fournos.history.store.runs._BATCH", 2)
     for number in range(5):
         await store.record(Record(a_run(number)))
     opened = [one.name async for one in store.open_runs(CLUSTER, "FournosJob")]

@@ -16,8 +16,7 @@ from fournos.history.blobs import open_blobs
 from fournos.history.logs.collector import lines_of
 from fournos.history.records import Identity, Record
 from fournos.history.store import HistoryStore
-from fournos.history.store.blob_rows import BlobRows
-from fournos.history.store.logs import LogRows
+from fournos.history.store.blobs import BlobRows, LogRows
 from fournos.history.store.schema import blobs as blob_table
 from tests.history import a_run, ended
 from tests.store.conftest import artifact_rows, keys_of

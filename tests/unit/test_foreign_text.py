@@ -36,7 +36,7 @@ from fournos.history.logs.stored import failing_line
 from fournos.history.results.models import Kpi, Test
 from fournos.history.results.read import read_file
 from fournos.history.results.tekton import tekton_results
-from fournos.history.store.text import message, pack, unpack
+from fournos.history.store.rows import message, pack, unpack
 from fournos.insight.errors import ManifestError
 from fournos.systems.jobs.names import RESULT_NAME
 from fournos.systems.multikueue.config import BadConfigError

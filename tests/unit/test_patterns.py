@@ -22,7 +22,7 @@ from fournos.api.slots import blames_others, unavailable_in
 from fournos.engine.api.values import escaped, escaped_line, parse_duration, parse_quantity, parse_ttl
 from fournos.engine.runtime.logs import redact
 from fournos.history.logs.stored import failing_line
-from fournos.history.store.text import message, pack
+from fournos.history.store.rows import message, pack
 from fournos.web.pages.logs import plain
 
 _SOURCE: Final = Path(fournos.__file__).parent

@@ -19,7 +19,7 @@ from fournos.history.records import Identity, api_row
 
 if TYPE_CHECKING:
     from fournos.history.blobs import Blobs
-    from fournos.history.store.artifacts import ArtifactRows
+    from fournos.history.store.blobs import ArtifactRows
 
 
 LONGEST_PATH: Final = 512

@@ -101,7 +101,7 @@ def _changes(
 ) -> Callable[[], Awaitable[None]]:
     """Returns the task that looks for changes of results, and announces them."""
     from fournos.history.alerts.announce import Announcer, Events, Webhook
-    from fournos.history.store.patrol import watch_results
+    from fournos.history.store.verdicts import watch_results
 
     events = Events(api, objects.find, clock, socket.gethostname())
     webhook = (
@@ -116,7 +116,7 @@ def _collector(
 ) -> LogCollector | None:
     """Returns the collector of logs; None if none are stored."""
     from fournos.history.logs.collector import LogCollector
-    from fournos.history.store.logs import LogRows
+    from fournos.history.store.blobs import LogRows
 
     if not settings.log_mb or FOURNOS_JOB not in settings.resources():
         return None

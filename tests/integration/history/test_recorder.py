@@ -20,7 +20,7 @@ from fournos.history.fingerprint import fingerprint
 from fournos.history.records import Document, Ending, Identity, Record
 from fournos.history.results.read import read_file
 from fournos.history.store.results import Results
-from fournos.history.store.store import HistoryStore
+from fournos.history.store.runs import HistoryStore
 from fournos.insight.values import spec_of
 from tests.history import a_run, ended
 from tests.integration.conftest import Server

@@ -26,9 +26,9 @@ from fournos.history.compare.differences import causes
 from fournos.history.records import Document, Identity, Run
 from fournos.history.regressions.review import SeriesReview
 from fournos.history.store.database import INSERT
+from fournos.history.store.rows import indexed
+from fournos.history.store.runs import HistoryStore
 from fournos.history.store.schema import announcements
-from fournos.history.store.store import HistoryStore
-from fournos.history.store.text import indexed
 
 log = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from fournos.history.regressions.series import (
     runs_in_order,
     silences,
 )
-from fournos.history.store.text import message
+from fournos.history.store.rows import message
 from fournos.insight.values import count
 
 SHOWN: Final = 20

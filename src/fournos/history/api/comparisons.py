@@ -29,7 +29,7 @@ from fournos.history.regressions.judge import JUDGED, Report
 from fournos.history.regressions.review import WATCHED, Acknowledgement, Baseline
 from fournos.history.regressions.series import Finding, Series, group, labels_text, runs_in_order
 from fournos.history.results.models import is_version
-from fournos.history.store.review import MOST, newest_runs, review_in_its_namespace
+from fournos.history.store.verdicts import MOST, newest_runs, review_in_its_namespace
 from fournos.insight.frames import frame
 
 if TYPE_CHECKING:

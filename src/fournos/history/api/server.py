@@ -42,7 +42,7 @@ from fournos.history.api.routes import (
 )
 from fournos.history.blobs import BlobsUnavailableError
 from fournos.history.records import adapter, body
-from fournos.history.store.errors import (
+from fournos.history.store.database import (
     NamespaceFullError,
     StoreQueryError,
     StoreUnavailableError,

@@ -32,12 +32,10 @@ from fournos.history.regressions.judge import JUDGED
 from fournos.history.regressions.review import SeriesReview
 from fournos.history.settings import HistorySettings
 from fournos.history.store import HistoryStore
-from fournos.history.store.artifacts import ArtifactRows
-from fournos.history.store.logs import LogRows
+from fournos.history.store.blobs import ArtifactRows, LogRows
 from fournos.history.store.results import Results
 from fournos.history.store.retention import erase
-from fournos.history.store.review import review
-from fournos.history.store.verdicts import Verdicts
+from fournos.history.store.verdicts import Verdicts, review
 
 ROUTES: Final[tuple[Route, ...]] = (
     *runs.ROUTES,

@@ -22,8 +22,7 @@ from fournos.history.api.routes import (
 from fournos.history.api.runs import found
 from fournos.history.estimates import Typical
 from fournos.history.records import PAGE_MAX, Ending, Query
-from fournos.history.store.durations import typical
-from fournos.history.store.usage import used
+from fournos.history.store.usage import typical, used
 from fournos.history.usage import Usage
 
 if TYPE_CHECKING:

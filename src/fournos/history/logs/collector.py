@@ -19,11 +19,11 @@ from fournos.engine.runtime.logs import redact
 from fournos.history.blobs import Blobs
 from fournos.history.logs.stored import ContainerLog, failing_line, pod_key, readable_ids
 from fournos.history.records import Identity
-from fournos.history.store.errors import NamespaceFullError, StoreUnavailableError, StoreUsageError
+from fournos.history.store.database import NamespaceFullError, StoreUnavailableError, StoreUsageError
 
 if TYPE_CHECKING:
     from fournos.engine.kube.client import Client
-    from fournos.history.store.logs import LogRows
+    from fournos.history.store.blobs import LogRows
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

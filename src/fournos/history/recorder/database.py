@@ -12,9 +12,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from fournos.engine.kube.errors import ServerError
 from fournos.history.records import Identity, Record, Run
-from fournos.history.store.errors import StoreError, StoreUnavailableError, StoreUsageError
-from fournos.history.store.review import suspects_regression
-from fournos.history.store.store import HistoryStore
+from fournos.history.store.database import StoreError, StoreUnavailableError, StoreUsageError
+from fournos.history.store.runs import HistoryStore
+from fournos.history.store.verdicts import suspects_regression
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """The store of the history: SQLite or PostgreSQL behind one interface."""
 
-from fournos.history.store.errors import (
+from fournos.history.store.database import (
     NamespaceFullError,
     StoreError,
     StoreFullError,
@@ -8,7 +8,7 @@ from fournos.history.store.errors import (
     StoreUnavailableError,
     StoreUsageError,
 )
-from fournos.history.store.store import HistoryStore
+from fournos.history.store.runs import HistoryStore
 
 __all__ = [
     "HistoryStore",

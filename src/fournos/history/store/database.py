@@ -1,21 +1,144 @@
-"""Opens the history's database by its URL: SQLite in a file, or PostgreSQL."""
+"""Opens the history's database by its URL, SQLite in a file or PostgreSQL, and makes its tables.
+
+Alembic takes 8 MB, so it is imported only where a revision is missing.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, func, make_url, select
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    Table,
+    column,
+    create_engine,
+    event,
+    func,
+    inspect,
+    make_url,
+    select,
+    table,
+    text,
+)
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from fournos.history.store import migrate
-from fournos.history.store.errors import StoreUsageError, translated
+
+class StoreError(Exception):
+    """The store cannot be used as asked."""
+
+
+class StoreUsageError(StoreError):
+    """The URL, the file or the database is not one that can be used; only a person can change that."""
+
+
+class StoreQueryError(StoreError):
+    """The query is not valid: its cursor, its limit or its times."""
+
+
+class NamespaceFullError(StoreError):
+    """The runs of the namespace have as many results, logs and artifacts as are kept."""
+
+
+class StoreUnavailableError(StoreError):
+    """The database does not answer, or cannot write now.  The same call may succeed later."""
+
+
+class StoreFullError(StoreUnavailableError):
+    """There is no space left for the database."""
+
+
+_FULL = ("database or disk is full", "DiskFullError", "No space left on device")
+# SQLite has one class for these and for a statement that is wrong.
+_LATER = (
+    "attempt to write a readonly database",
+    "database is locked",
+    "database table is locked",
+    "disk I/O error",
+    "unable to open database file",
+    "AdminShutdownError",
+    "CannotConnectNowError",
+    "ConnectionDoesNotExistError",
+    "ConnectionFailureError",
+    "CrashShutdownError",
+    "DeadlockDetectedError",
+    "InterfaceError",
+    "ReadOnlySQLTransactionError",
+    "SerializationError",
+    "TooManyConnectionsError",
+    "connection is closed",
+)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raises the driver's errors that are no fault of the program as one of the above."""
+    try:
+        yield
+    except DBAPIError as error:
+        text = f"{type(error.orig).__qualname__}: {error.orig}"
+        if any(words in text for words in _FULL):
+            raise StoreFullError(f"The history's database has no space left: {error.orig}") from error
+        if error.connection_invalidated or any(words in text for words in _LATER):
+            raise StoreUnavailableError(f"The history's database does not answer: {error.orig}") from error
+        raise
+    except (OSError, PoolTimeoutError) as error:
+        raise StoreUnavailableError(f"The history's database does not answer: {error}") from error
+
+
+_SCRIPTS: Final = Path(__file__).parent / "migrations"
+_VERSION: Final = table("alembic_version", column("version_num"))
+_ADVISORY_LOCK: Final = 0x666F75726E6F73  # "fournos"
+
+
+def is_current(connection: Connection) -> bool:
+    """Returns whether the tables are those of this version; False if there are older ones, or none.
+
+    Raises StoreUsageError for those of a later version.
+    """
+    revision = None
+    if inspect(connection).has_table(_VERSION.name):
+        revision = connection.scalar(select(_VERSION.c.version_num))
+    if revision is not None and revision not in revisions():
+        raise StoreUsageError(
+            f"The history's database was written by a later version of fournos (revision {revision}): "
+            "use that version, or a backup from before it"
+        )
+    return bool(revision == revisions()[-1])
+
+
+def upgrade(connection: Connection) -> None:
+    """Applies the revisions that are missing, in the connection's transaction: all or none."""
+    if connection.dialect.name == "postgresql":
+        # Several replicas may start together.  The lock ends with the transaction.
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
+    if not is_current(connection):
+        _migrate(connection)
+
+
+def revisions() -> list[str]:
+    """Returns all revisions, the oldest first: the names of the files begin with them."""
+    return sorted(path.name.partition("_")[0] for path in (_SCRIPTS / "versions").glob("[0-9]*_*.py"))
+
+
+def _migrate(connection: Connection) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(_SCRIPTS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
 
 BUSY_SECONDS: Final = 30.0
 """How long SQLite waits for another process's lock, and a pool for a free connection."""
@@ -155,10 +278,10 @@ async def open_database(url: str, busy_seconds: float = BUSY_SECONDS) -> Databas
     database = Database(_engine(parsed, busy_seconds), sync)
     try:
         async with database.reading() as connection:
-            current = await connection.run_sync(migrate.is_current)
+            current = await connection.run_sync(is_current)
         if not current:
             async with database.writing() as connection:
-                await connection.run_sync(migrate.upgrade)
+                await connection.run_sync(upgrade)
     except BaseException:
         await database.close()
         raise

@@ -18,12 +18,10 @@ from fournos.history.records import Document, Identity, uid_in
 from fournos.history.regressions.judge import JUDGED, other_images
 from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Received, Test
-from fournos.history.store import reads
-from fournos.history.store.result_rows import MAX_TESTS, prepare, put_tests
-from fournos.history.store.rows import identity_of, identity_text
+from fournos.history.store.rows import identity_of, identity_text, indexed, unpack
+from fournos.history.store.runs import HistoryStore, documents_statement, find_number, number_of
 from fournos.history.store.schema import Time, kpi_values, labels, runs, series, tests
-from fournos.history.store.store import HistoryStore, number_of
-from fournos.history.store.text import indexed, unpack
+from fournos.history.store.writes import MAX_TESTS, prepare, put_tests
 from fournos.systems.jobs.names import CONFIRMS_LABEL
 
 
@@ -47,7 +45,7 @@ class Results:
         prepared = await asyncio.to_thread(prepare, pushed)
 
         def put(connection: Connection) -> Received | None:
-            number = reads.number_of(connection, identity)
+            number = find_number(connection, identity)
             if number is None:
                 return None
             most, namespace_bytes = self._max_tests, self._store.namespace_bytes
@@ -192,7 +190,7 @@ async def _changed_images(
     if not reruns:
         return {}
     identities = {*reruns, *reruns.values()}
-    statement = reads.documents_statement(map(uid_in, identities), Document.PROVENANCE)
+    statement = documents_statement(map(uid_in, identities), Document.PROVENANCE)
     stored = {identity_text(row): row.data for row in (await connection.execute(statement)).all()}
     return await asyncio.to_thread(_compare_images, reruns, stored)
 

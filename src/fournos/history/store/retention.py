@@ -22,8 +22,9 @@ from fournos.engine.runtime.metrics import Metrics
 from fournos.history.blobs import Blobs
 from fournos.history.metrics import report as set_metrics
 from fournos.history.records import PAGE_MAX, Ending, Identity, Query, Run
-from fournos.history.store.errors import StoreUnavailableError
-from fournos.history.store.patrol import UNKNOWN
+from fournos.history.store.database import StoreUnavailableError
+from fournos.history.store.rows import indexed
+from fournos.history.store.runs import HistoryStore, number_of
 from fournos.history.store.schema import (
     acknowledgements,
     baselines,
@@ -34,9 +35,8 @@ from fournos.history.store.schema import (
     tombstones,
 )
 from fournos.history.store.schema import blobs as blob_table
-from fournos.history.store.sizes import total
-from fournos.history.store.store import HistoryStore, number_of
-from fournos.history.store.text import indexed
+from fournos.history.store.verdicts import UNKNOWN
+from fournos.history.store.writes import total
 from fournos.history.store_settings import StoreSettings
 
 log = logging.getLogger(__name__)

@@ -1,22 +1,38 @@
-"""Stores what people decided on results: baselines and acknowledgements."""
+"""What people decided on results, what the program finds in them, and the regular look at all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, delete, insert, select
+from sqlalchemy import ColumnElement, delete, func, insert, select
 
-from fournos.history.records import Identity
-from fournos.history.regressions.review import Acknowledgement, Baseline, baseline_values
-from fournos.history.store.database import INSERT
+from fournos.engine.runtime.clock import Clock
+from fournos.engine.runtime.metrics import Metrics
+from fournos.history.alerts.announce import Announcer
+from fournos.history.metrics import report_changes
+from fournos.history.records import Identity, Run
+from fournos.history.regressions.judge import JUDGED, judge
+from fournos.history.regressions.review import (
+    WATCHED,
+    Acknowledgement,
+    Baseline,
+    SeriesReview,
+    Standing,
+    baseline_values,
+    standing,
+)
+from fournos.history.regressions.series import Kind, SeriesState
+from fournos.history.store.database import INSERT, StoreUnavailableError
 from fournos.history.store.results import Results
-from fournos.history.store.rows import columns, run_of
-from fournos.history.store.schema import acknowledgements, baselines, keeps, runs
+from fournos.history.store.rows import columns, indexed, message, run_of
+from fournos.history.store.runs import HistoryStore, number_of
+from fournos.history.store.schema import acknowledgements, baselines, keeps, labels, runs, tests
 from fournos.history.store.schema import series as series_table
-from fournos.history.store.store import HistoryStore, number_of
-from fournos.history.store.text import indexed, message
+from fournos.systems.jobs.names import CONFIRMS_LABEL
 
 
 class Verdicts:
@@ -161,3 +177,157 @@ class Verdicts:
 def _of_cluster(cluster: str) -> ColumnElement[bool]:
     """The condition of acknowledgements whose change began with a run of the cluster, which may be gone."""
     return acknowledgements.c.run.startswith(f"{indexed(cluster)}/", autoescape=True)
+
+
+MOST: Final = 500
+"""Benchmarks that are judged, those with the newest results."""
+
+
+async def review(
+    store: HistoryStore,
+    run: Run,
+    namespaces: tuple[str, ...] | None,
+    *,
+    cluster: str = "",
+    kpi: str = "",
+    newest: int = JUDGED,
+) -> SeriesReview:
+    """Judges the series of a run's fingerprint by its newest runs, and by its pinned baseline.
+
+    `namespaces` and `cluster`: as in `Results`; `kpi`: "" for all.
+    """
+    verdicts = Verdicts(store)
+    series = await Results(store).series(
+        run.fingerprint, namespaces, cluster=cluster, kpi_id=kpi, newest=newest
+    )
+    baseline, values = await verdicts.pinned_values(run.namespace_uid, run.fingerprint)
+    report = await asyncio.to_thread(judge, series, values)
+    acknowledgements = await verdicts.acknowledged([each.id for each in series], namespaces, cluster=cluster)
+    return SeriesReview(run, series, report, acknowledgements, baseline, values)
+
+
+async def review_in_its_namespace(store: HistoryStore, run: Run) -> SeriesReview:
+    """Judges the run by all runs of its namespace; counts and announcements use this review."""
+    return await review(store, run, (run.namespace_uid,))
+
+
+async def newest_runs(
+    store: HistoryStore,
+    since: datetime,
+    namespaces: tuple[str, ...] | None = None,
+    namespace: str = "",
+    *,
+    cluster: str = "",
+    owners: Iterable[str] = (),
+    most: int = MOST,
+) -> list[Run]:
+    """Returns the newest run of each benchmark that has results since then, the newest results first.
+
+    A benchmark is a fingerprint in a namespace.  `namespaces` and `cluster`: as in `Results`; `namespace` is
+    a name.  `owners` are those of the newest runs, none for all.
+    """
+    where = [tests.c.at >= since, runs.c.fingerprint != ""]
+    where += [] if namespaces is None else [runs.c.namespace_uid.in_(namespaces)]
+    where += [runs.c.namespace == indexed(namespace)] if namespace else []
+    where += [runs.c.cluster == indexed(cluster)] if cluster else []
+    newest = (
+        select(func.max(runs.c.id).label("id"), func.max(tests.c.at).label("at"))
+        .join(tests, tests.c.run_id == runs.c.id)
+        .where(*where)
+        .group_by(runs.c.namespace_uid, runs.c.fingerprint)
+        .subquery()
+    )
+    statement = (
+        select(*columns(store.database.dialect))
+        .select_from(runs.join(newest, newest.c.id == runs.c.id))
+        .order_by(newest.c.at.desc(), runs.c.id.desc())
+        .limit(most)
+    )
+    if wanted := list(map(indexed, owners)):
+        statement = statement.where(runs.c.owner.in_(wanted))
+    async with store.reading() as connection:
+        return [run_of(row) for row in (await connection.execute(statement)).all()]
+
+
+async def suspects_regression(store: HistoryStore, identity: Identity) -> bool:
+    """True if the newest results of this run are worse than the noise of earlier ones.
+
+    Reruns are made only then: not for an improvement, and not for a rerun itself.
+    """
+    run = await store.get(identity)
+    if run is None or not _is_judged(run) or not await Results(store).of(identity):
+        return False
+    reviewed = await review_in_its_namespace(store, run)
+    return any(
+        finding.run == identity.text
+        and finding.kind is Kind.REGRESSION
+        and finding.state is not SeriesState.REFUTED
+        for finding in reviewed.report.findings
+    )
+
+
+def _is_judged(run: Run) -> bool:
+    return run.phase == "Succeeded" and bool(run.fingerprint) and CONFIRMS_LABEL not in run.labels
+
+
+log = logging.getLogger(__name__)
+
+INTERVAL: Final = 300.0
+"""Seconds between two looks."""
+UNKNOWN: Final = 1.0
+"""Seconds between two looks for the UID of the cluster."""
+
+
+async def watch_results(
+    opened: Callable[[], Awaitable[HistoryStore]],
+    metrics: Metrics,
+    clock: Clock,
+    announcer: Announcer | None = None,
+    *,
+    cluster: Callable[[], str],
+    interval: float = INTERVAL,
+) -> None:
+    """Sets the metrics of changes, and announces them, until cancelled.
+
+    `opened()` returns the store of the leader: a standby announces nothing.  `cluster()` returns the UID of
+    the own cluster, "" while it is not known.  A database may have the runs of several clusters: the recorder
+    of each judges its own.
+    """
+    store = await opened()
+    while True:
+        if not (own := cluster()):
+            await asyncio.sleep(min(interval, UNKNOWN))
+            continue
+        try:
+            report_changes(metrics, await standings(store, clock.now(), announcer, cluster=own))
+            if announcer is not None:
+                await announcer.announce(store)
+        except StoreUnavailableError as error:
+            log.warning("results are not judged now: %s", error)
+        await asyncio.sleep(interval)
+
+
+async def standings(
+    store: HistoryStore, now: datetime, announcer: Announcer | None = None, *, cluster: str
+) -> dict[str, list[Standing]]:
+    """Returns what there is to tell of each fingerprint of a cluster, by the name of its namespace."""
+    by_namespace: dict[str, list[Standing]] = {}
+    under_way = await _under_way(store)
+    for run in await newest_runs(store, now - WATCHED, cluster=cluster):
+        reviewed = await review_in_its_namespace(store, run)
+        by_namespace.setdefault(run.identity.namespace, []).append(standing(reviewed, under_way, now))
+        if announcer is not None:
+            await announcer.look(store, reviewed)
+    return by_namespace
+
+
+async def _under_way(store: HistoryStore) -> frozenset[str]:
+    """The runs, as texts, that have reruns which have not ended."""
+    statement = (
+        select(runs.c.cluster, runs.c.namespace, labels.c.value)
+        .join(labels, labels.c.run_id == runs.c.id)
+        .where(labels.c.name == CONFIRMS_LABEL, runs.c.closed_at.is_(None))
+    )
+    async with store.reading() as connection:
+        rows = (await connection.execute(statement)).all()
+    return frozenset(f"{cluster}/{namespace}/{uid}" for cluster, namespace, uid in rows)

@@ -21,7 +21,7 @@ from fournos.engine.runtime.certificates import Pair as Serving
 from fournos.history.api.identity import FrontProxy, HistoryAuthorizer, correction, front_proxy
 from fournos.history.api.runs import ROUTES
 from fournos.history.api.server import HistoryServer
-from fournos.history.store.errors import StoreUnavailableError
+from fournos.history.store.database import StoreUnavailableError
 from tests.fakes.clusters import AUTHORITY
 from tests.fakes.pki import Authority, Pair
 from tests.unit.history.api.service import MemoryStore, Reviews, Service, Stage, run, stage

@@ -15,7 +15,7 @@ import pytest
 from fournos.history.api.routes import RequestTimeoutError
 from fournos.history.api.server import HistoryServer
 from fournos.history.records import Document
-from fournos.history.store.errors import StoreQueryError, StoreUnavailableError
+from fournos.history.store.database import StoreQueryError, StoreUnavailableError
 from tests.unit.history.api.service import Stage, Tokens, run, stage
 
 

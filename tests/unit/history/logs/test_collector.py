@@ -13,7 +13,7 @@ from fournos.engine.kube.resource import Key
 from fournos.history.logs import collector
 from fournos.history.logs.collector import TAIL, LogCollector, MaskedText, lines_of, masked_text
 from fournos.history.logs.stored import ContainerLog
-from fournos.history.store.errors import StoreUnavailableError
+from fournos.history.store.database import StoreUnavailableError
 from tests.unit.history.logs.stage import KEY, RUN, Kubelet, MemoryBlobs, MemoryRows, container
 
 pytestmark = pytest.mark.looptime

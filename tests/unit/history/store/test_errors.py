@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from fournos.history.store.errors import StoreError, StoreFullError, StoreUnavailableError, translated
+from fournos.history.store.database import StoreError, StoreFullError, StoreUnavailableError, translated
 
 
 def wrapped(kind: type[DBAPIError], error: Exception, *, lost: bool = False) -> DBAPIError:

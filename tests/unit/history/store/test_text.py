@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fournos.history.store.text import INDEXED, clean, folded, indexed, message, pack, unpack
+from fournos.history.store.rows import INDEXED, clean, folded, indexed, message, pack, unpack
 
 SECRET = "hunter2hunter2"
 

@@ -1,0 +1,348 @@
+"""The store of the history: runs with what belongs to them, in SQLite or PostgreSQL."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from asyncio import to_thread
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    tuple_,
+    union_all,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from fournos.history.records import PAGE_MAX, Detail, Document, Identity, KeepMark, Page, Query, Record, Run
+from fournos.history.store import rows, writes
+from fournos.history.store.database import BUSY_SECONDS, Database, StoreQueryError, open_database
+from fournos.history.store.rows import columns, folded, indexed, message, unpack
+from fournos.history.store.schema import (
+    ID,
+    Time,
+    baselines,
+    documents,
+    keeps,
+    labels,
+    microseconds,
+    runs,
+    time_of,
+)
+
+IDENTITY: Final = tuple(runs.c[name] == bindparam(name) for name in ("cluster", "namespace", "uid"))
+"""The condition of one run; its parameters are those of `rows.identity_columns`."""
+_NUMBER: Final = select(runs.c.id).where(*IDENTITY)
+_MARK: Final = select(keeps.c.by, keeps.c.at, keeps.c.reason).where(keeps.c.run_id == bindparam("number"))
+_DOCUMENTS: Final = select(documents.c.name, documents.c.data).where(
+    documents.c.run_id == bindparam("number"), documents.c.name.in_(bindparam("names", expanding=True))
+)
+
+
+def find_run(connection: Connection, identity: Identity) -> Run | None:
+    statement = select(*rows.columns(connection.dialect.name)).where(*IDENTITY)
+    row = connection.execute(statement, rows.identity_columns(identity)).first()
+    return None if row is None else rows.run_of(row)
+
+
+def find_namespaces(connection: Connection) -> list[tuple[str, str]]:
+    """Returns the name and the UID of each namespace that has runs, without reading the runs.
+
+    Each step asks the index for the next UID, so the number of namespaces counts and not that of the runs.
+    """
+    first = select(func.min(runs.c.namespace_uid).label("uid")).cte("uids", recursive=True)
+    following = select(
+        select(func.min(runs.c.namespace_uid)).where(runs.c.namespace_uid > first.c.uid).scalar_subquery()
+    ).where(first.c.uid.is_not(None))
+    uids = first.union_all(following)
+    name = select(runs.c.namespace).where(runs.c.namespace_uid == uids.c.uid).limit(1).scalar_subquery()
+    pairs = connection.execute(select(name, uids.c.uid).where(uids.c.uid.is_not(None)))
+    return [(row[0], row[1]) for row in pairs]
+
+
+def find_number(connection: Connection, identity: Identity) -> int | None:
+    """Returns `runs.id`, by which tables refer to a run; None if there is none of this identity."""
+    found: int | None = connection.scalar(_NUMBER, rows.identity_columns(identity))
+    return found
+
+
+def mark_of(connection: Connection, number: int) -> KeepMark | None:
+    found = connection.execute(_MARK, {"number": number}).first()
+    return None if found is None else KeepMark(*found)
+
+
+def documents_of(
+    connection: Connection, number: int | None, wanted: Iterable[Document]
+) -> dict[Document, Any]:
+    names = [one.value for one in wanted]
+    if not names:
+        return {}
+    found = connection.execute(_DOCUMENTS, {"number": number, "names": names})
+    return {Document(name): unpack(data) for name, data in found}
+
+
+def documents_statement(uids: Iterable[str], name: Document) -> Select[Any]:
+    """Selects a document of runs, with the columns that identify the run."""
+    return (
+        select(runs.c.cluster, runs.c.namespace, runs.c.uid, documents.c.data)
+        .join(documents, documents.c.run_id == runs.c.id)
+        .where(runs.c.uid.in_({indexed(uid) for uid in uids}), documents.c.name == name.value)
+    )
+
+
+def open_runs(
+    connection: Connection, cluster: str, kind: str, *, after: int, limit: int
+) -> list[tuple[int, Run]]:
+    """Returns the open runs of a kind whose `runs.id` is above `after`, by that number."""
+    conditions = (
+        runs.c.cluster == indexed(cluster),
+        runs.c.kind == kind,
+        runs.c.closed_at.is_(None),
+        runs.c.id > after,
+    )
+    columns = rows.columns(connection.dialect.name)
+    statement = select(*columns).where(*conditions).order_by(runs.c.id).limit(limit)
+    return [(row.id, rows.run_of(row)) for row in connection.execute(statement)]
+
+
+FILTERS: Final = {
+    "uid": runs.c.uid,
+    "fingerprints": runs.c.fingerprint,
+    "name": runs.c.name,
+    "pipelines": runs.c.pipeline,
+    "owners": runs.c.owner,
+    "targets": runs.c.target,
+    "namespaces": runs.c.namespace_uid,
+    "namespace": runs.c.namespace,
+    "phases": runs.c.phase,
+    "kinds": runs.c.kind,
+    "in_cluster": runs.c.cluster,
+}
+"""The filters of `records.Query` over one column each."""
+
+
+def find_page(connection: Connection, query: Query) -> Page:
+    """Returns a page of the runs that match.  Raises StoreQueryError for a query that is not valid."""
+    statement = page_statement(query, connection.dialect.name)
+    page = connection.execute(statement).all()
+    shown = tuple(map(rows.run_of, page[: query.limit]))
+    if len(page) <= query.limit:
+        return Page(shown)
+    last = page[query.limit - 1]
+    return Page(shown, _cursor_of(last.submitted_at, last.id))
+
+
+def find_detail(connection: Connection, query: Query, documents: Iterable[Document]) -> Detail | None:
+    """Returns the newest run that matches, with its ledger and these documents."""
+    row = connection.execute(page_statement(replace(query, limit=1), connection.dialect.name)).first()
+    if row is None:
+        return None
+    return Detail(
+        rows.run_of(row),
+        documents_of(connection, row.id, documents),
+        mark_of(connection, row.id),
+    )
+
+
+def page_statement(query: Query, dialect: str) -> Select[Any]:
+    """Returns the statement of a page's rows, and one more if there is one.
+
+    Raises StoreQueryError for a size, times or a cursor that no page has.
+    """
+    if not 1 <= query.limit <= PAGE_MAX:
+        raise StoreQueryError(f"limit: {query.limit} is not between 1 and {PAGE_MAX}")
+    newest_first = (runs.c.submitted_at.desc(), runs.c.id.desc())
+    # The labels of a run are read for the rows of the page alone, not for all that are sorted.
+    keys = select(runs.c.id).where(*_conditions(query)).order_by(*newest_first).limit(query.limit + 1)
+    page = keys.subquery("page")
+    return select(*columns(dialect)).join(page, page.c.id == runs.c.id).order_by(*newest_first)
+
+
+def _conditions(query: Query) -> Iterator[ColumnElement[bool]]:
+    for name, column in FILTERS.items():
+        value = getattr(query, name)
+        if isinstance(value, str):
+            if value:
+                yield column == indexed(value)
+        elif value or (name == "namespaces" and value is not None):
+            # No namespace may be read, where none is given.
+            yield column.in_([indexed(each) for each in value])
+    for name, value in query.labels.items():
+        of_label = (labels.c.name == indexed(name), labels.c.value == indexed(value))
+        yield runs.c.id.in_(select(labels.c.run_id).where(*of_label))
+    if query.text:
+        yield runs.c.search.contains(folded(query.text), autoescape=True)
+    for bound in (query.since, query.until):
+        if bound is not None and bound.tzinfo is None:
+            raise StoreQueryError(f"since, until: {bound} has no time zone")
+    if query.since is not None:
+        yield runs.c.submitted_at >= query.since
+    if query.until is not None:
+        yield runs.c.submitted_at < query.until
+    if query.cursor:
+        submitted_at, last = _position(query.cursor)
+        here = tuple_(literal(submitted_at, Time()), literal(last, ID))
+        yield tuple_(runs.c.submitted_at, runs.c.id) < here
+
+
+def _cursor_of(submitted_at: datetime, number: int) -> str:
+    """Returns the cursor after the run with this time and this `runs.id`."""
+    return base64.urlsafe_b64encode(f"{microseconds(submitted_at)}.{number}".encode()).decode().rstrip("=")
+
+
+def _position(cursor: str) -> tuple[datetime, int]:
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        text = base64.b64decode(padded, altchars=b"-_", validate=True).decode("ascii")
+        submitted_at, number = (int(part) for part in text.split("."))
+        position = time_of(submitted_at), number
+    except (ValueError, OverflowError, binascii.Error):
+        position = None
+    if position is None or not 0 <= position[1] < 2**63:
+        raise StoreQueryError("cursor: not one that a page of this history had")
+    return position
+
+
+_BATCH: Final = 500
+"""Runs that an iteration reads at once."""
+
+
+class HistoryStore:
+    """Reads and writes the history.  Every method is one transaction.
+
+    Raises StoreUnavailableError while the database does not answer or has no space: the same call may succeed
+    later.  Modules with tables of their own use `reading` and `writing`.
+    """
+
+    def __init__(self, database: Database, namespace_bytes: int = 0) -> None:
+        """`namespace_bytes`: most of the results, logs and artifacts of one namespace; 0: no limit."""
+        self.database = database
+        self.namespace_bytes = namespace_bytes
+
+    @classmethod
+    async def open(
+        cls, url: str, *, namespace_bytes: int = 0, busy_seconds: float = BUSY_SECONDS
+    ) -> HistoryStore:
+        """Opens the database of the URL and makes its tables.
+
+        Raises StoreUsageError for one that cannot be used.
+        """
+        return cls(await open_database(url, busy_seconds), namespace_bytes)
+
+    async def close(self) -> None:
+        await self.database.close()
+
+    async def __aenter__(self) -> HistoryStore:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.close()
+
+    def reading(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """A connection in a transaction that only"""
+        return self.database.reading()
+
+    def writing(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """A connection in a transaction that is committed at the end, and rolled back after an exception."""
+        return self.database.writing()
+
+    async def ping(self) -> None:
+        """Reads one row.  Raises StoreUnavailableError if the database does not answer."""
+        await self.database.read(lambda connection: connection.execute(select(runs.c.id).limit(1)).first())
+
+    async def record(self, record: Record) -> bool:
+        """Inserts or updates a run.  False: the stored one is newer, or was deleted from the history."""
+        try:
+            await self.database.write(lambda connection: writes.put(connection, record, self.namespace_bytes))
+        except writes.RecordRefusedError:
+            return False
+        return True
+
+    async def get(self, identity: Identity) -> Run | None:
+        """Returns the run; None if there is none of this identity."""
+        return await self.database.read(lambda connection: find_run(connection, identity))
+
+    async def find(self, query: Query) -> Page:
+        """Returns a page of the runs that match, the newest submission first.
+
+        Raises StoreQueryError for a query that is not valid.
+        """
+        return await self.database.read(lambda connection: find_page(connection, query))
+
+    async def detail(self, query: Query, documents: Iterable[Document] = ()) -> Detail | None:
+        """Returns the newest run that matches, with these documents, in one read."""
+        return await self.database.read(lambda connection: find_detail(connection, query, documents))
+
+    async def namespaces(self) -> list[tuple[str, str]]:
+        """Returns the name and the UID of each namespace that has runs."""
+        return await self.database.read(find_namespaces)
+
+    async def document(self, identity: Identity, name: Document) -> Any | None:
+        """Returns a document of a run; None if it has none of this name."""
+
+        def read(connection: Connection) -> Any | None:
+            found = documents_of(connection, find_number(connection, identity), [name])
+            return found.get(name)
+
+        return await self.database.read(read)
+
+    async def documents(self, identities: Iterable[Identity], name: Document) -> dict[Identity, Any]:
+        """Returns a document of each of the runs that has one of this name."""
+        statement = documents_statement((identity.uid for identity in identities), name)
+        async with self.reading() as connection:
+            stored = (await connection.execute(statement)).all()
+        return await to_thread(lambda: {rows.identity_of(row): unpack(row.data) for row in stored})
+
+    async def open_runs(self, cluster: str, kind: str) -> AsyncIterator[Run]:
+        """Yields the runs of a kind whose end is not known, in no particular order."""
+        last = 0
+        while True:
+            read = partial(open_runs, cluster=cluster, kind=kind, after=last, limit=_BATCH)
+            batch = await self.database.read(read)
+            for _, run in batch:
+                yield run
+            if len(batch) < _BATCH:
+                return
+            last, _ = batch[-1]
+
+    async def keep(self, identity: Identity, on: bool, *, by: str, reason: str, now: datetime) -> bool:
+        """Marks a run as one that never expires, or takes the mark away.  False: there is no such run."""
+        async with self.writing() as connection:
+            number = await connection.scalar(select(number_of(identity)))
+            if number is None:
+                return False
+            await connection.execute(delete(keeps).where(keeps.c.run_id == number))
+            if on:
+                mark = {"run_id": number, "at": now, "by": indexed(by), "reason": message(reason)}
+                await connection.execute(insert(keeps).values(mark))
+            return True
+
+    async def kept(self, identities: Iterable[Identity]) -> set[Identity]:
+        """Returns those of the runs, of a page, that never expire: marked ones, and baselines."""
+        by_columns = {tuple(rows.identity_columns(identity).values()): identity for identity in identities}
+        marked = union_all(*(select(table.c.run_id) for table in (keeps, baselines)))
+        names = select(runs.c.cluster, runs.c.namespace, runs.c.uid).where(
+            runs.c.uid.in_([uid for _, _, uid in by_columns]), runs.c.id.in_(marked)
+        )
+        async with self.reading() as connection:
+            found = [tuple(row) for row in await connection.execute(names)]
+        return {by_columns[row] for row in found if row in by_columns}
+
+
+def number_of(identity: Identity) -> Any:
+    """Returns the subquery of `runs.id`, by which tables refer to a run."""
+    same = (runs.c[name] == value for name, value in rows.identity_columns(identity).items())
+    return select(runs.c.id).where(*same).scalar_subquery()
