@@ -51,7 +51,7 @@ def _round_up(seconds: float) -> float:
     return float(next((step for step in _STEPS if step >= seconds), _STEPS[-1]))
 
 
-# --- Lines over a numeric axis ----------------------------------------------------------------------------
+# --- plots ----------------------------------------------------------------------------------------
 
 
 WIDTH: Final = 640
@@ -266,7 +266,7 @@ def _bottom(plot: Plot, left: float, right: float, across: Axis) -> list[Markup]
     return drawn
 
 
-# --- The course of a KPI in the height of a line of text.  Pure -------------------------------------------
+# --- lines in tables ------------------------------------------------------------------------------
 
 
 LINE_WIDTH: Final = 120

@@ -185,7 +185,7 @@ def _mapping(text: str) -> dict[str, Any]:
     return documents[0]
 
 
-# --- The form of a new job: its inputs, the jobs it makes, and how these differ from an earlier -----------
+# --- the form of a job ----------------------------------------------------------------------------
 
 
 _LEFT_OUT: Final = ("apiVersion", "kind", "metadata", "shutdown")

@@ -123,7 +123,7 @@ def _user_of(client: tuple[str, int], server: tuple[str, int]) -> int | None:
     return None
 
 
-# --- `fournos web`: the page on this machine, with the caller's own kubeconfig and rights -----------------
+# --- the server -----------------------------------------------------------------------------------
 
 
 HOST: Final = "127.0.0.1"

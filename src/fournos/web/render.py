@@ -85,7 +85,7 @@ def _walk(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
     return content
 
 
-# --- Templates to HTML.  All values are escaped; templates know no domain, only the data of their ---------
+# --- templates ------------------------------------------------------------------------------------
 
 
 NO_VALUE: Final = "–"

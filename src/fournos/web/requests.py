@@ -79,7 +79,7 @@ def _foreign() -> PageError:
     return PageError(403, "Refused", "The request comes from a page of another site.")
 
 
-# --- Rate limits of the page, by person -------------------------------------------------------------------
+# --- limits ---------------------------------------------------------------------------------------
 
 
 def take(limit: RateLimit, key: str) -> None:
@@ -94,7 +94,7 @@ def take(limit: RateLimit, key: str) -> None:
         )
 
 
-# --- The fields of a form that was sent -------------------------------------------------------------------
+# --- forms ----------------------------------------------------------------------------------------
 
 
 FIELDS: Final = 1000
@@ -125,7 +125,7 @@ def _no_form() -> PageError:
     return PageError(400, "Not understood", "This is not a form of the page.")
 
 
-# --- The sentence that a page shows once, after an action: in a cookie that the next page takes -----------
+# --- notices --------------------------------------------------------------------------------------
 
 
 COOKIE: Final = "fournos-notice"
@@ -148,7 +148,7 @@ def notice_of(request: web.Request) -> str:
     return unquote(request.cookies.get(COOKIE, ""))[:_LONGEST]
 
 
-# --- Sends files in pieces: bounded in number, never interpreted by a browser -----------------------------
+# --- downloads ------------------------------------------------------------------------------------
 
 
 ALL: Final = 100

@@ -100,7 +100,7 @@ class SubjectRights:
         return await allowed_in(partial(self._may, verb, resource, subresource), spaces)
 
 
-# --- The watched objects as one person may read them ------------------------------------------------------
+# --- watched objects ------------------------------------------------------------------------------
 
 
 May = Callable[[str, Resource, str], Awaitable[bool]]
@@ -146,7 +146,7 @@ def _forbidden(verb: str, resource: Resource, namespace: str) -> ForbiddenError:
     return ForbiddenError(f"you may not {verb} {resource.plural} {where}", status=403)
 
 
-# --- The namespaces whose runs a person may read from the history -----------------------------------------
+# --- the history ----------------------------------------------------------------------------------
 
 
 RUNS: Final = Resource("history.fournos.dev", "v1", "Run", "runs")

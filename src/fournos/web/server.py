@@ -96,7 +96,7 @@ class PageContent(Kept[Hashable]):
         return RenderedPage(html, digest, lasts=not page.watched or bool(data.get("lasts")))
 
 
-# --- The server of the page: routes, the order of checks, errors as pages ---------------------------------
+# --- the server -----------------------------------------------------------------------------------
 
 
 log = logging.getLogger(__name__)

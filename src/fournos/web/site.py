@@ -61,7 +61,7 @@ async def allowed_in(may: Callable[[str], Awaitable[bool]], namespaces: Iterable
     return [one for one, right in zip(wanted, rights, strict=True) if right]
 
 
-# --- Answers that are kept: for a while, or until a watched object changes --------------------------------
+# --- answers that are kept ------------------------------------------------------------------------
 
 
 T = TypeVar("T")
@@ -117,7 +117,7 @@ def _failed(task: asyncio.Task[Any]) -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)
 
 
-# --- Waits after a write until watched objects show it, so that the next page does ------------------------
+# --- writes that watched objects must show --------------------------------------------------------
 
 
 PATIENCE: Final = 2.0
@@ -159,7 +159,7 @@ def _version(obj: Obj) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-# --- Pages and actions as data: the server serves them, the navigation and the tests list them ------------
+# --- pages, actions and downloads -----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ class Content:
     """A browser saves it under this name."""
 
 
-# --- What all handlers share ------------------------------------------------------------------------------
+# --- what all of them share -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

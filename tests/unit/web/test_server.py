@@ -1,22 +1,36 @@
-"""The server: the order of its checks, what it caches, and what hostile requests and objects get."""
+"""The server: the order of its checks, what it keeps, and what hostile requests and objects get."""
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 import io
 import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
 from yarl import URL
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
+from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.listening import HEADER
+from fournos.insight.caches import ObjectCaches
+from fournos.web import requests
+from fournos.web.errors import PageError
 from fournos.web.pages.all_pages import PAGES
 from fournos.web.pages.fleet import PAGE as FLEET
-from fournos.web.requests import SECURITY
-from fournos.web.server import _command, _fault
-from fournos.web.site import Call
+from fournos.web.requests import EACH, SECURITY, Sending
+from fournos.web.server import LARGEST, _command, _fault
+from fournos.web.site import PATIENCE, Call, Content, Kept, Memo, Written, arrived
+from tests.unit.client.world import NS as WORLD
+from tests.unit.client.world import SPEC, Api
 from tests.unit.web.stage import ADMIN, NAMES, NS, Stage, stage
+from tests.unit.web.stage import HEADER as HEADER_OF
 from tests.waiting import until
 
 OWN = {"Sec-Fetch-Site": "same-origin"}
@@ -341,3 +355,354 @@ def test_every_command_of_a_page_begins_with_the_program() -> None:
     assert len(found) >= 8
     for command in found:
         assert command.startswith("fournos ") and "{" not in command and "  " not in command
+
+
+# --- Forms as bodies of requests: what is read, and that a hostile one costs little and is not ----
+
+
+async def status(site: Stage, body: bytes, kind: str = FORM, **headers: str) -> int:
+    given = {"Content-Type": kind, "Sec-Fetch-Site": "same-origin", **headers}
+    async with site.client.post(
+        "/act/x", data=io.BytesIO(body), headers=given, allow_redirects=False
+    ) as answer:
+        return answer.status
+
+
+async def test_the_last_field_of_a_name_counts_and_what_is_no_utf_8_is_replaced() -> None:
+    async with stage() as site:
+        await logged_in(site)
+        assert await status(site, b"a=1&a=2&b=&c=%C3%A9+%FF") == 303
+        assert site.done == [("ann", {"a": "2", "b": "", "c": "é \ufffd"})]
+
+
+@pytest.mark.parametrize("charset", ["nonsense", "utf-7", "base64", "utf-16", '"', "idna"])
+async def test_a_charset_is_not_obeyed(charset: str) -> None:
+    async with stage() as site:
+        await logged_in(site)
+        assert await status(site, b"a=+ADw-", f"{FORM}; charset={charset}") == 303
+        assert site.done == [("ann", {"a": " ADw-"})]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"a&" * (requests.FIELDS + 1), 400),
+        (b"a=\xff", 400),
+        (b"a=" + b"x" * LARGEST, 413),
+    ],
+)
+async def test_a_form_that_is_none_is_refused(body: bytes, expected: int) -> None:
+    async with stage() as site:
+        await logged_in(site)
+        assert await status(site, body) == expected
+        assert site.done == []
+
+
+async def test_a_form_in_parts_is_not_read() -> None:
+    """No form of the page has files, and aiohttp writes those of a request to the disk."""
+    async with stage() as site:
+        await logged_in(site)
+        part = b'--x\r\nContent-Disposition: form-data; name="a"; filename="f"\r\n\r\nb\r\n--x--\r\n'
+        assert await status(site, part, "multipart/form-data; boundary=x") == 400
+        assert await status(site, b"a=b", "text/plain") == 400
+        assert site.done == []
+
+
+async def test_a_packed_form_is_not_unpacked() -> None:
+    async with stage() as site:
+        await logged_in(site)
+        bomb = gzip.compress(b"a=" + b"x" * 2**26)
+        found = await status(site, bomb, **{"Content-Encoding": "gzip"})
+        assert found in (400, 403)
+        assert site.done == []
+
+
+async def raw(site: Stage, head: str, body: bytes = b"") -> bytes:
+    """The first bytes of the answer to a request that is not finished."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", site.client.port)
+    with closing(writer):
+        given = f"Host: a\r\nSec-Fetch-Site: same-origin\r\nContent-Type: {FORM}\r\n"
+        writer.write(f"{head}\r\n{given}".encode() + body)
+        async with asyncio.timeout(120):
+            return await reader.read(2**16)
+
+
+async def test_a_form_that_does_not_arrive_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "SLOW", 0.1)
+    async with stage() as site:
+        await logged_in(site)
+        found = await raw(
+            site, f"POST /act/x HTTP/1.1\r\n{HEADER_OF}: t-ann", b"Content-Length: 100\r\n\r\na="
+        )
+        assert found.startswith(b"HTTP/1.1 408 ")
+
+
+async def test_a_broken_body_is_refused() -> None:
+    async with stage() as site:
+        await logged_in(site)
+        found = await raw(
+            site, f"POST /act/x HTTP/1.1\r\n{HEADER_OF}: t-ann", b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"
+        )
+        assert found.startswith((b"HTTP/1.1 400 ", b"HTTP/1.0 400 "))
+
+
+@pytest.mark.parametrize("path", ["/act/x", "/names"])
+async def test_without_a_session_a_form_is_not_waited_for(path: str) -> None:
+    """Else any client could keep requests in work."""
+    async with stage() as site:
+        found = await raw(site, f"POST {path} HTTP/1.1", b"Content-Length: 100\r\n\r\n")
+        assert found.split()[1] in (b"303", b"401", b"405")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "GET /" + "a" * (HEADER + 1) + " HTTP/1.1",
+        "GET / HTTP/1.1\r\nCookie: " + "a" * (HEADER + 1),
+        "GET / HTTP/1.1\r\n" + "\r\n".join(f"X-{number}: a" for number in range(200)),
+        "GET / HTTP/1.1\r\nX-" + "a" * (HEADER + 1) + ": a",
+    ],
+)
+async def test_the_head_of_a_request_is_bounded(head: str) -> None:
+    async with stage() as site:
+        found = await raw(site, head, b"\r\n")
+        assert found.startswith(b"HTTP/1.0 400 ") and b"text/plain" in found
+        assert len(found) < 2**10
+        await until(lambda: not site.cluster.reviews)
+
+
+# --- Files that are sent: how many at once, and to readers that take nothing ----------------------
+
+
+def test_downloads_are_limited_for_each_person_and_in_all() -> None:
+    found = Sending(most=EACH + 1)
+    with ExitStack() as open_:
+        for _ in range(EACH):
+            open_.enter_context(found.counted("ann"))
+        with pytest.raises(PageError) as caught, found.counted("ann"):
+            pass
+        assert caught.value.status == 503 and int(caught.value.headers["Retry-After"]) > 0
+        with found.counted("ben"), pytest.raises(PageError), found.counted("cho"):
+            pass
+        with found.counted("cho"):  # ben's has ended
+            pass
+
+
+async def test_a_reader_that_takes_nothing_is_cut_off_and_holds_little(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(requests, "_SLOW", 0.2)
+    sent, ended = 0, asyncio.Event()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        nonlocal sent
+        try:
+            while True:
+                sent += 1
+                yield b"x" * 2**16
+        finally:
+            ended.set()
+
+    async def serve(request: web.Request) -> web.StreamResponse:
+        return await Sending(most=1).send(request, Content(pieces(), "log.txt"))
+
+    app = web.Application()
+    app.router.add_get("/", serve)
+    async with TestClient(TestServer(app)) as client:
+        _, writer = await asyncio.open_connection("127.0.0.1", client.port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+
+        async def cut() -> bool:
+            return ended.is_set()
+
+        await until(cut, "the reader is still served")
+        writer.close()
+    assert sent < 2**10, "more than the buffers of a connection was read ahead"
+
+
+# --- After a write: the next page waits for the watched objects, and not for ever -----------------
+
+
+pytestmark = pytest.mark.looptime
+SOON = PATIENCE / 4
+
+
+async def seconds(caches: ObjectCaches, written: Written) -> float:
+    """How long it waits."""
+    began = asyncio.get_running_loop().time()
+    await arrived(caches, written)
+    return asyncio.get_running_loop().time() - began
+
+
+async def test_a_page_follows_its_write() -> None:
+    api = Api()
+    async with ObjectCaches(api, {FOURNOS_JOB: ""}) as caches:
+        made = await api.create(FOURNOS_JOB, {"metadata": {"name": "one", "namespace": WORLD}, "spec": SPEC})
+        assert await seconds(caches, Written(FOURNOS_JOB, made)) < SOON
+        assert (await caches.get(FOURNOS_JOB, Key(WORLD, "one")))["spec"] == SPEC
+        changed = await api.patch(FOURNOS_JOB, Key(WORLD, "one"), {"spec": {"owner": "ben"}})
+        assert await seconds(caches, Written(FOURNOS_JOB, changed)) < SOON
+        assert (await caches.get(FOURNOS_JOB, Key(WORLD, "one")))["spec"]["owner"] == "ben"
+        await api.delete(FOURNOS_JOB, Key(WORLD, "one"))
+        assert await seconds(caches, Written(FOURNOS_JOB, made, deleted=True)) < SOON
+        assert not (await caches.list(FOURNOS_JOB)).items
+
+
+async def test_a_job_that_is_being_deleted_counts_as_deleted() -> None:
+    api = Api()
+    meta = {"name": "one", "namespace": WORLD, "finalizers": ["fournos.dev/cleanup"]}
+    async with ObjectCaches(api, {FOURNOS_JOB: ""}) as caches:
+        made = await api.create(FOURNOS_JOB, {"metadata": meta, "spec": SPEC})
+        await api.delete(FOURNOS_JOB, Key(WORLD, "one"))
+        assert await seconds(caches, Written(FOURNOS_JOB, made, deleted=True)) < SOON
+
+
+async def test_what_is_not_watched_is_not_waited_for() -> None:
+    api = Api()
+    async with ObjectCaches(api, {FOURNOS_JOB: ""}) as caches:
+        body = {"metadata": {"name": "c", "namespace": "hearth", "resourceVersion": "9"}}
+        assert await seconds(caches, Written(FOURNOS_CLUSTER, body)) == 0
+
+
+async def test_a_broken_watch_does_not_hold_up_the_page() -> None:
+    api = Api()
+    async with ObjectCaches(api, {FOURNOS_JOB: ""}) as caches:
+        body = {"metadata": {"name": "one", "namespace": WORLD, "resourceVersion": "99999"}}
+        assert await seconds(caches, Written(FOURNOS_JOB, body)) == pytest.approx(PATIENCE, abs=0.1)
+
+
+# --- Answers that cost requests are asked for once, and again when they are old -------------------
+
+
+class Asked:
+    def __init__(self) -> None:
+        self.times = 0
+        self.error: Exception | None = None
+
+    async def __call__(self) -> int:
+        self.times += 1
+        await asyncio.sleep(0)
+        if self.error:
+            raise self.error
+        return self.times
+
+
+async def test_an_answer_is_kept_and_asked_for_once() -> None:
+    memo, ask = Memo(), Asked()
+    assert await asyncio.gather(*(memo.get("a", 60, ask) for _ in range(3))) == [1, 1, 1]
+    assert await memo.get("b", 60, ask) == 2
+
+
+async def test_an_old_answer_is_asked_for_again() -> None:
+    memo, ask = Memo(), Asked()
+    assert [await memo.get("a", -1, ask) for _ in range(2)] == [1, 2]
+
+
+async def test_an_error_is_not_kept_and_no_caller_stops_the_others() -> None:
+    memo, ask = Memo(), Asked()
+    ask.error = ValueError("away")
+    with pytest.raises(ValueError, match="away"):
+        await memo.get("a", 60, ask)
+    ask.error = None
+    first = asyncio.create_task(memo.get("a", 60, ask))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert await memo.get("a", 60, ask) == 2
+
+
+async def test_the_least_recently_used_answer_goes_first() -> None:
+    memo, ask = Memo(most=2), Asked()
+    for key in ("a", "b", "a", "c"):
+        await memo.get(key, 60, ask)
+    assert await memo.get("a", 60, ask) == 1
+    assert await memo.get("b", 60, ask) == 4
+
+
+# --- A page is rendered once for all who have the same rights, until an object changes ------------
+
+
+class Pages(Kept[Hashable]):
+    async def get(self, key: Hashable, revision: Hashable, render: Callable[[], Awaitable[str]]) -> str:
+        return await self.kept(key, revision, lambda rendered: rendered == revision, render)
+
+
+class Rendering:
+    def __init__(self) -> None:
+        self.times = 0
+        self.go = asyncio.Event()
+        self.error: Exception | None = None
+
+    async def __call__(self) -> str:
+        self.times += 1
+        await self.go.wait()
+        if self.error:
+            raise self.error
+        return str(self.times)
+
+
+async def test_requests_at_the_same_time_wait_for_one_rendering() -> None:
+    shared, render = Pages(9), Rendering()
+    asked = [asyncio.create_task(shared.get("page", 1, render)) for _ in range(5)]
+    await asyncio.sleep(0)
+    asked[0].cancel()
+    render.go.set()
+    found = await asyncio.gather(*asked[1:])
+    assert found == ["1"] * 4
+
+
+async def test_a_change_or_another_key_is_rendered_anew() -> None:
+    shared, render = Pages(9), Rendering()
+    render.go.set()
+    for key, revision in (("a", 1), ("a", 1), ("b", 1), ("a", 2), ("a", 2)):
+        await shared.get(key, revision, render)
+    assert render.times == 3
+
+
+async def test_an_error_is_not_kept() -> None:
+    shared, render = Pages(9), Rendering()
+    render.go.set()
+    render.error = ValueError("away")
+    with pytest.raises(ValueError, match="away"):
+        await shared.get("a", 1, render)
+    render.error = None
+    assert await shared.get("a", 1, render) == "2"
+
+
+async def test_many_addresses_do_not_fill_the_memory() -> None:
+    shared, render = Pages(2), Rendering()
+    render.go.set()
+    for key in ("a", "b", "a", "c", "a", "b"):
+        await shared.get(key, 1, render)
+    assert render.times == 4
+
+
+async def test_persons_with_other_rights_are_shown_other_pages() -> None:
+    async with stage() as site:
+        site.may("ann", *ADMIN)
+        site.may("ben", ("list", "fournosjobs", NS), ("get", "fournosjobs", NS))
+        site.job("shared")
+        site.job("secret", "other")
+        await until(lambda: site.caches.revision([FOURNOS_JOB]) == (2,))
+        for user, shown in (("ann", True), ("ben", False), ("ann", True)):
+            await site.login(f"t-{user}")
+            _, text = await site.get("/names")
+            assert "shared" in text and ("secret" in text) == shown, user
+
+
+async def test_a_right_that_changes_while_a_page_is_rendered_is_not_shown_to_others() -> None:
+    async def gather(call: Call) -> dict[str, Any]:
+        data = dict(await NAMES.gather(call))
+        if call.viewer.name == "ann":  # of less rights when the page is ready
+            site.cluster.rights = {("ann", "list", "fournosjobs", NS)} | rights
+            site.clock.at += 61
+        return data
+
+    async with stage(pages=[FLEET, replace(NAMES, gather=gather)]) as site:
+        rights = {("ben", "*", "*", "")}
+        site.cluster.rights = rights | {("ann", "*", "*", "")}
+        site.job("shared")
+        site.job("secret", "other")
+        await until(lambda: site.caches.revision([FOURNOS_JOB]) == (2,))
+        await site.login("t-ann")
+        _, text = await site.get("/names")
+        assert "shared" in text and "secret" not in text

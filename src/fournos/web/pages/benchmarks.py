@@ -83,7 +83,7 @@ async def _of(call: Call, reach: _Reach, owner: str) -> list[Benchmark]:
     return await call.site.memo.get(("benchmarks", reach, owner), _FRESH, read)
 
 
-# --- The benchmarks as the page shows them: one row for each KPI, with its links.  Pure -------------------
+# --- rows -----------------------------------------------------------------------------------------
 
 
 KPIS: Final = 5
@@ -196,7 +196,7 @@ def _kpi(kpi: BenchmarkKpi, benchmark: Benchmark) -> KpiRow:
     )
 
 
-# --- Benchmarks: how all that is measured stands, open regressions first ----------------------------------
+# --- the page -------------------------------------------------------------------------------------
 
 
 async def gather(call: Call) -> Mapping[str, Any]:

@@ -95,7 +95,7 @@ def _kpi_row(row: Row) -> KpiRow:
     )
 
 
-# --- Runs compared: what differs first, then each KPI within its noise ------------------------------------
+# --- the page -------------------------------------------------------------------------------------
 
 
 async def gather(call: Call) -> Mapping[str, Any]:

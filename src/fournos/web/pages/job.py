@@ -149,7 +149,7 @@ def _hold(job: Obj, name: str, words: str) -> JobOffer:
     )
 
 
-# --- What the buttons of a job do.  The API server and the history decide whether the person may ----------
+# --- what its buttons do --------------------------------------------------------------------------
 
 
 async def found(call: Call, form: Mapping[str, str]) -> JobSubject:
@@ -242,7 +242,7 @@ ACTIONS: Final = tuple(
 )
 
 
-# --- The files of a run: sent for a browser to save, never to show ----------------------------------------
+# --- its files ------------------------------------------------------------------------------------
 
 
 async def open_artifact(call: Call) -> Content:
@@ -261,7 +261,7 @@ DOWNLOADS: Final = (
 )
 
 
-# --- A job: what it is, did and measured, and why it waits; live, or from the history when it is ----------
+# --- the page -------------------------------------------------------------------------------------
 
 
 _LONGEST_YAML: Final = 2**17

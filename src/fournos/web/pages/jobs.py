@@ -143,7 +143,7 @@ def merged(
     return shown, RowPlace(complete_from, "") if complete_from else None
 
 
-# --- Reads the runs of the list of jobs that only the history has -----------------------------------------
+# --- runs of the history --------------------------------------------------------------------------
 
 
 _MORE: Final = 8
@@ -205,7 +205,7 @@ async def recorded(
     return RecordedRuns(rows[:most])
 
 
-# --- The jobs: those that exist and those that only the history has, in one list, newest first ------------
+# --- the page -------------------------------------------------------------------------------------
 
 
 ROWS: Final = 50

@@ -108,7 +108,7 @@ class Window:
         return next((line.number for line in reversed(self.kept) if line.number), 0)
 
 
-# --- The log of a job: the last lines or any part, with search; and as a file -----------------------------
+# --- the page -------------------------------------------------------------------------------------
 
 
 LINES: Final = 500

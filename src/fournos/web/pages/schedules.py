@@ -113,7 +113,7 @@ def _clock(fire: str) -> str:
     return f"{fire[:4]}-{fire[4:6]}-{fire[6:8]} {fire[8:10]}:{fire[10:12]}"
 
 
-# --- The schedules of the jobs' namespace -----------------------------------------------------------------
+# --- the list -------------------------------------------------------------------------------------
 
 
 async def gather(call: Call) -> Mapping[str, Any]:
@@ -135,7 +135,7 @@ PAGE: Final = Page(
 )
 
 
-# --- One schedule: its times, its fires and its jobs; trigger, suspend and resume -------------------------
+# --- one schedule ---------------------------------------------------------------------------------
 
 
 JOBS: Final = 20

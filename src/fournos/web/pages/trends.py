@@ -122,7 +122,7 @@ def _trend(series: Series, changes: Sequence[TrendChange], trends: Trends) -> Tr
     return Trend(series.kpi_id, labels, better, newest, series.unit, state, plot, changes)
 
 
-# --- The KPIs of a run over the runs that can be compared with it: change points, baseline, ---------------
+# --- the page -------------------------------------------------------------------------------------
 
 
 async def gather(call: Call) -> Mapping[str, Any]:

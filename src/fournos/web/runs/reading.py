@@ -81,7 +81,7 @@ def _time(text: Any) -> str:
     return str(text) if moment(text) else ""
 
 
-# --- Reads the parts of a job's page concurrently: none waits for another one, and each has a -------------
+# --- the parts ------------------------------------------------------------------------------------
 
 
 _FRESH: Final = 10.0
@@ -183,7 +183,7 @@ async def _document(call: Call, about: JobSubject, document: Document) -> Any:
     return await history.document(run, document)
 
 
-# --- Why a job failed: its category, and the line with which its first failed task ended ------------------
+# --- why it failed --------------------------------------------------------------------------------
 
 
 _TAIL: Final = 300

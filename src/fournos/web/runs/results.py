@@ -102,7 +102,7 @@ def _comparison(namespace: str, reference: str, run: str) -> str:
     return compare_address(*(f"{namespace}/{uid_in(each)}" for each in (reference, run))) if reference else ""
 
 
-# --- The results of a run as tables and plots.  Pure ------------------------------------------------------
+# --- tables and plots -----------------------------------------------------------------------------
 
 
 MOST: Final = 50

@@ -65,7 +65,7 @@ async def part(reading: Awaitable[T], *, patience: float = PATIENCE) -> PagePart
         return PagePart(error=page_error(error), no_history=isinstance(error, NoHistoryError))
 
 
-# --- Values of fields as texts.  Pure ---------------------------------------------------------------------
+# --- values as texts ------------------------------------------------------------------------------
 
 
 def text(value: Any) -> str:
@@ -80,7 +80,7 @@ def direction(higher_is_better: bool | None) -> str:
     return {True: "higher is better", False: "lower is better", None: ""}[higher_is_better]
 
 
-# --- The job of a page: as it is now, or as the history last saw it ---------------------------------------
+# --- the job --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

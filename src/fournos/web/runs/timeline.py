@@ -130,7 +130,7 @@ def _axis(length: timedelta) -> Markup:
     )
 
 
-# --- The timeline of a job: its phases, attempts and tasks, as lanes.  Pure -------------------------------
+# --- of a job -------------------------------------------------------------------------------------
 
 
 _FIELDS: Final = ("name", "state", "started", "finished", "message", "pod")

@@ -1,19 +1,44 @@
-"""The page Submit: the form, what it refuses, its preview, and the jobs that come of it."""
+"""The page Submit: the form, what it refuses, its preview, and the job that comes of it."""
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.kinds import PIPELINE
+from fournos.client.repeat import repeat
+from fournos.engine.api.crd import schema
 from fournos.engine.kube.errors import AlreadyExistsError, ForbiddenError, InvalidError, KubeError
 from fournos.engine.queueing.workload import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
+from fournos.history.records import Detail, body
+from fournos.insight.differences import SpecDifference
+from fournos.web.errors import PageError
+from fournos.web.forms import (
+    LARGEST,
+    Field,
+    InputKind,
+    Origin,
+    changes,
+    fields,
+    filled,
+    groups,
+    inputs,
+    text_of,
+    value_of,
+    values_of,
+    wanted,
+)
 from fournos.web.pages import submit
+from fournos.web.runs.subject import JobSubject
 from fournos.web.site import Done, ShownPage
+from tests.history import a_run, ended
 from tests.unit.cli.api import Api
-from tests.unit.cli.objects import NS
+from tests.unit.cli.objects import NS, job
 from tests.unit.insight.test_overview import cluster
 from tests.unit.web.calls import READ_ONLY, call, preview, render, shown, text
 
@@ -135,3 +160,257 @@ async def test_pipelines_and_priorities_are_offered_to_those_who_may_read_them()
         api.fails["list", kind] = ForbiddenError("no", status=403)
     html = await shown(submit.PAGE, call(api))
     assert "serve" not in html and "<option>high</option>" not in html
+
+
+# --- The page Submit, filled in from a job: what it takes over, what differs, and the jobs --------
+
+
+ENV = {"MODEL": "llama", "TEXT": "two\nlines", "A.B": "1"}
+SPEC: dict[str, Any] = {
+    "env": ENV,
+    "exclusive": True,
+    "priority": "low",
+    "hardware": {"gpuType": "a100", "gpuCount": 2},
+    "retry": {"limit": 2, "backoff": "30s"},
+    "shutdown": "Stop",
+}
+
+
+def old(**spec: Any) -> Any:
+    return job("old", "Failed", spec={**SPEC, **spec}, labels={"team": "x"})
+
+
+async def form_of(api: Api, **query: str) -> dict[str, str]:
+    """The form as a browser sends it."""
+    data = await submit.gather(call(api, query={"from": "bench/old", **query}))
+    return {**data["form"], "uid": data["origin"].about.uid}
+
+
+# --- over the page ---------------------------------------------------------------------------------
+
+
+async def test_a_job_is_submitted_again_with_changes() -> None:
+    api = Api(old())
+    form = {**await form_of(api), "hardware.gpuCount": "4", "do": "submit"}
+    done = await submit.act(call(api), form)
+    ((_, made),) = api.writes
+    assert made["metadata"]["labels"] == {"team": "x"}
+    assert made["metadata"]["generateName"] == "old-"
+    assert made["metadata"]["annotations"] == {"fournos.dev/retry-of": "old/uid-old"}
+    assert made["spec"]["env"] == ENV and made["spec"]["hardware"]["gpuCount"] == 4
+    assert made["spec"]["retry"] == SPEC["retry"] and "shutdown" not in made["spec"]
+    assert isinstance(done, Done)
+    assert done.notice.endswith("is submitted with the spec of old; changed: hardware.gpuCount.")
+
+
+async def test_what_is_changed_from_run_to_run_comes_first() -> None:
+    html = await shown(submit.PAGE, call(Api(old()), query={"from": "bench/old"}))
+    first, _, rest = html.partition("<summary>All other fields</summary>")
+    named = re.findall(r'name="([\w.]+)"', first[first.index("<form") :])
+    assert named == [
+        *("from", "uid", "name", "cluster", "hardware.gpuType", "hardware.gpuCount"),
+        *("priority", "executionEngine", "env"),
+    ]
+    assert {"owner", "pipeline", "displayName", "exclusive", "retry.limit", "labels"} <= set(
+        re.findall(r'name="([\w.]+)"', rest)
+    )
+    assert "<h1>Resubmit old</h1>" in html and "<details><summary>All other fields" in html
+
+
+async def test_the_preview_shows_what_differs() -> None:
+    api = Api(old())
+    form = {**await form_of(api), "hardware.gpuCount": "4", "priority": "", "do": "preview"}
+    status, html = await preview(api, form)
+    table = text(html[html.index('id="changes"') : html.index("</table>")])
+    assert status == 200
+    assert "hardware.gpuCount 2 4 priority low –" in table and "exclusive" not in table
+    assert "Looked up again when it runs: the Pipeline and its images, the content of the secrets" in text(
+        html
+    )
+
+
+async def test_a_preview_without_a_change_says_so() -> None:
+    api = Api(old())
+    _, html = await preview(api, {**await form_of(api), "do": "preview"})
+    assert "The spec is that of old, without a change." in text(html)
+
+
+@pytest.mark.parametrize("change", [{"ttl": "1h"}, {"ttl": "soon"}, {"labels": "y"}])
+async def test_a_folded_field_that_is_changed_or_wrong_is_unfolded(change: dict[str, str]) -> None:
+    api = Api(old())
+    _, html = await preview(api, {**await form_of(api), **change, "do": "preview"})
+    assert "<details open><summary>All other fields" in html
+
+
+async def test_the_address_may_change_fields_at_once() -> None:
+    form = await form_of(Api(old()), **{"hardware.gpuCount": "8", "name": "bigger"})
+    assert (form["hardware.gpuCount"], form["name"], form["priority"]) == ("8", "bigger", "low")
+
+
+async def test_markup_of_a_job_is_text() -> None:
+    bad = "</textarea><script>alert(1)</script>"
+    api = Api(old(env={"A": bad}, displayName=bad))
+    html = await shown(submit.PAGE, call(api, query={"from": "bench/old"}))
+    _, changed = await preview(api, {**await form_of(api), "env": "", "do": "preview"})
+    assert "<script>" not in html + changed
+
+
+@pytest.mark.parametrize("given", ["old", "bench/", "/old", "a/b/c"])
+async def test_what_names_no_job_is_not_here(given: str) -> None:
+    with pytest.raises(PageError, match="NAMESPACE/NAME"):
+        await submit.gather(call(Api(), query={"from": given}))
+
+
+async def test_another_job_of_the_same_name_is_not_taken_for_it() -> None:
+    api = Api(old())
+    with pytest.raises(PageError, match="is gone"):
+        await submit.act(call(api), {**await form_of(api), "uid": "of-an-earlier-job", "do": "submit"})
+    assert not api.writes
+
+
+async def test_a_job_that_is_gone_is_filled_in_from_the_history() -> None:
+    api = Api()
+    run = ended(a_run(1, name="old"))
+    run = replace(run, identity=replace(run.identity, namespace=NS, uid="uid-gone"))
+    runs = f"/apis/history.fournos.dev/v1/namespaces/{NS}/runs/uid-gone"
+    gone = old()
+    gone["metadata"]["uid"] = "uid-gone"
+    api.stored[f"{runs}?kind=FournosJob"] = body(Detail(run), Detail)
+    api.stored[f"{runs}/documents/object"] = json.dumps(gone).encode()
+    form = await form_of(api, uid="uid-gone")
+    _, html = await preview(api, {**form, "do": "preview"})
+    assert "generateName: old-" in html
+    done = await submit.act(call(api), {**form, "do": "submit"})
+    assert isinstance(done, Done) and "with the spec of old." in done.notice
+    assert api.writes[0][1]["spec"]["env"] == ENV
+
+
+# --- what differs ----------------------------------------------------------------------------------
+
+
+def origin(spec: dict[str, Any], *, live: bool = True) -> Origin:
+    raw = job("old", "Failed", spec=spec, labels={"team": "x"})
+    raw["spec"] = spec
+    return Origin(JobSubject(raw, live), repeat(raw, {})[0])
+
+
+BASE: dict[str, Any] = {
+    "owner": "ann",
+    "pipeline": "fournos-full",
+    "exclusive": True,
+    "hardware": {"gpuType": "a100", "gpuCount": 2},
+    "executionEngine": {"forge": {"args": [1], "project": "p"}},
+    "env": ENV,
+    "secretRefs": ["a"],
+    "timeouts": {"pipeline": "1h"},
+}
+CHANGES: list[tuple[dict[str, str], list[tuple[str, Any, Any]]]] = [
+    ({}, []),
+    ({"exclusive": "", "pipeline": " "}, []),  # the defaults
+    ({"exclusive": "false"}, [("exclusive", True, False)]),
+    ({"hardware.gpuCount": "4"}, [("hardware.gpuCount", 2, 4)]),
+    ({"timeouts.pipeline": ""}, [("timeouts.pipeline", "1h", None)]),
+    (
+        {"env": "MODEL=llama\nA.B=1\nEMPTY="},
+        [("env.EMPTY", None, ""), ("env.TEXT", "two\nlines", None)],
+    ),
+    (
+        {"executionEngine": "forge: {args: [1, 2]}"},
+        [("executionEngine.forge.args", [1], [1, 2]), ("executionEngine.forge.project", "p", None)],
+    ),
+    ({"secretRefs": "a\nb"}, [("secretRefs", ["a"], ["a", "b"])]),
+]
+
+
+@pytest.mark.parametrize(("change", "differs"), CHANGES)
+def test_changes_of_the_form(change: dict[str, str], differs: list[tuple[str, Any, Any]]) -> None:
+    base = origin(BASE)
+    form = {**filled(base.manifest), **change}
+    found = changes(base, wanted(form, base.manifest, NS))
+    assert found == [SpecDifference(*one) for one in differs]
+
+
+def test_each_field_of_the_spec_can_be_written() -> None:
+    for again in (True, False):
+        first, others = groups(again=again)
+        assert {one.path for one in (*first, *others)} == {one.path for one in inputs()}
+    roots = {one.path.partition(".")[0] for one in inputs()}
+    assert set(schema(FournosJobSpec)["properties"]) - roots == {"apiVersion", "kind", "metadata", "shutdown"}
+
+
+# --- Forms from a schema: fields, values as texts and back, and what is refused -------------------
+
+
+FIELDS = {one.path: one for one in fields(schema(FournosJobSpec), skip=("metadata", "kind", "apiVersion"))}
+
+
+def test_the_fields_are_those_of_the_schema() -> None:
+    assert FIELDS["hardware.gpuCount"].kind is InputKind.NUMBER and FIELDS["hardware.gpuCount"].minimum == 1
+    assert FIELDS["exclusive"].choices == ("true", "false") and FIELDS["exclusive"].default == "true"
+    assert FIELDS["shutdown"].choices == ("Stop", "Terminate")
+    assert FIELDS["executionEngine"].kind is InputKind.YAML
+    assert FIELDS["env"].kind is InputKind.PAIRS
+    assert FIELDS["secretRefs"].kind is InputKind.LINES
+    assert {"timeouts.finally", "retry.limit", "displayName"} <= FIELDS.keys()
+    assert all(one.help for one in FIELDS.values())
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("owner", "ann"),
+        ("hardware.gpuCount", 4),
+        ("exclusive", False),
+        ("shutdown", "Stop"),
+        ("secretRefs", ["one", "two"]),
+        ("env", {"A": "1=2", "B": "two\nlines", "C": '"quoted"', "D": "", "E": "a\u2028b\x0b"}),
+        ("executionEngine", {"forge": {"args": ["a: b", 1, None], "text": "x\ny\n"}}),
+    ],
+)
+def test_a_value_survives_the_form(path: str, value: Any) -> None:
+    assert value_of(FIELDS[path], text_of(FIELDS[path], value).replace("\n", "\r\n")) == value
+
+
+@pytest.mark.parametrize("path", FIELDS)
+def test_an_empty_input_is_no_value(path: str) -> None:
+    assert value_of(FIELDS[path], " \r\n") is None and text_of(FIELDS[path], None) == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "why"),
+    [
+        ("hardware.gpuCount", "many", "whole number"),
+        ("exclusive", "maybe", "one of true, false"),
+        ("env", "novalue", "is not NAME=VALUE"),
+        ("env", 'A="open', "write it as JSON"),
+        ("executionEngine", "a: [", "not YAML: line"),
+        ("executionEngine", "- a", "write a map"),
+        ("executionEngine", "a: &x [1]\nb: [*x, *x]", "has aliases"),
+        ("executionEngine", "[" * 20000, "nested more than 50 levels"),
+        ("executionEngine", "a: " + "x" * LARGEST, "longer than"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(path: str, text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        value_of(FIELDS[path], text)
+
+
+def test_all_wrong_fields_are_named_at_once() -> None:
+    found: list[Field] = list(FIELDS.values())
+    values, wrong = values_of(found, {"owner": "ann", "exclusive": "x", "retry.limit": "y"})
+    assert values == {"owner": "ann"}
+    assert {one.field for one in wrong} == {"spec.exclusive", "spec.retry.limit"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("forge: &a [*a]", "it has aliases (*name), which are not accepted; write each value out"),
+        ("[" * LARGEST, "it is nested more than 50 levels deep"),
+        ("forge: !!bool x", "it is not YAML: a value does not fit its type (KeyError)"),
+        ("forge: 2001-13-45", "it is not YAML: a value does not fit its type (ValueError)"),
+    ],
+)
+def test_yaml_that_cannot_be_read_is_refused_at_its_field(text: str, message: str) -> None:
+    (wrong,) = wanted({"owner": "ann", "executionEngine": text}, {}, "ns").wrong
+    assert (wrong.field, wrong.message) == ("spec.executionEngine", message)
