@@ -70,7 +70,7 @@ class Filled(Result):
     seconds: float
     bytes: int
     record_ms: float
-    """The median of one update of a job, with its ledger and its document."""
+    """The median of one update of a job, with its document."""
     reads: tuple[Reads, ...]
 
 

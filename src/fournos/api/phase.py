@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 
 class Cause(StrEnum):
-    """The class of what a job waits for: of an explanation, and of an interval of the waiting ledger."""
+    """The class of what a job waits for: of an explanation, of a run of the history, and in metrics."""
 
     OPERATOR = "Operator"
     """No operator has written a status yet."""
@@ -36,7 +36,7 @@ class Cause(StrEnum):
     STARTING = "Starting"
     """Pods are bound to nodes; no container of the run has started yet."""
     UNKNOWN = "Unknown"
-    """Not observed: the recorder did not run, or lacked the right to read the reason."""
+    """The reason may not be read."""
 
 
 CAUSE_OF_REASON: Final[Mapping[str, Cause]] = {

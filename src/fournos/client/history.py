@@ -199,7 +199,7 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
 
     @typed
     async def run(self, name: str, *, kind: str = "", namespace: str | None = None) -> Detail:
-        """Returns a run by its UID, or the newest of its name, with its waiting ledger.
+        """Returns a run by its UID, or the newest of its name.
 
         Raises MissingError.
         """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RecordedJob:
-    """A job as it was last seen, and its run with the waiting ledger."""
+    """A job as it was last seen, and its run."""
 
     job: Obj
     run: Detail

@@ -1,4 +1,4 @@
-"""The routes of runs: lists, one run with its waiting ledger, documents, logs, keep marks and deletion."""
+"""The routes of runs: lists, one run with its documents, logs, keep marks and deletion."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def named(service: HistoryService, call: ApiCall, asked: str) -> Run:
 
 
 async def _detail(service: HistoryService, call: ApiCall, *documents: Document) -> Detail:
-    """Returns the run of the path with its ledger and these documents, in one read of the store."""
+    """Returns the run of the path with these documents, in one read of the store."""
     asked = call.path["run"]
     detail = await (await service.store()).detail(_query(call, asked), documents)
     if detail is None:

@@ -75,7 +75,7 @@ CAUSES: Final = tuple(
         - {""}
     )
 )
-"""All values of the label `cause`, named as in the waiting ledger of the history."""
+"""All values of the label `cause`, named as in the history."""
 
 
 def cause_of(job: Obj) -> str:
