@@ -11,10 +11,7 @@ import typer
 from fournos import __version__
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli import (
-    acknowledge,
     appwrapper,
-    artifacts,
-    baseline,
     cluster,
     dispatch,
     frameworks,
@@ -25,7 +22,7 @@ from fournos.cli import (
     schedule,
 )
 from fournos.cli.again import matrix, resubmit, retry
-from fournos.cli.benchmarks import benchmarks
+from fournos.cli.benchmarks import acknowledge_app, baseline_app, benchmarks
 from fournos.cli.command import verb
 from fournos.cli.compare_runs import compare, trend
 from fournos.cli.doctor import doctor
@@ -92,10 +89,10 @@ COMMANDS: Final[Sequence[tuple[typer.Typer | Callable[..., Any], tuple[str, ...]
     (benchmarks, ("benchmarks",), "Commands"),
     (trend, ("trend",), "Commands"),
     (usage, ("usage",), "Commands"),
-    (baseline.app, ("baseline",), "Commands"),
-    (acknowledge.app, ("acknowledge",), "Commands"),
+    (baseline_app, ("baseline",), "Commands"),
+    (acknowledge_app, ("acknowledge",), "Commands"),
     (results.app, ("results",), "Commands"),
-    (artifacts.app, ("artifacts",), "Commands"),
+    (results.artifacts_app, ("artifacts",), "Commands"),
     (history.app, ("history",), "Operate"),
     (wrap, ("wrap",), "AppWrappers"),
     (doctor, ("doctor",), "Operate"),

@@ -1,4 +1,4 @@
-"""fournos benchmarks: how all that is measured stands."""
+"""fournos benchmarks, baseline … and acknowledge …: how all that is measured stands, and what was decided."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from fournos.cli.command import Cli
+from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.exits import Exit
-from fournos.cli.find import complete_owner
+from fournos.cli.find import KpiOption, complete_owner
 from fournos.cli.listing import EverywhereOption
 from fournos.cli.options import AllClustersOption, Format
 from fournos.cli.output import sparkline, table
-from fournos.cli.stored import history_of
+from fournos.cli.stored import RunArgument, api_data, history_of, selected
 from fournos.insight.values import count
 
 if TYPE_CHECKING:
+    from fournos.history.api.verdicts import Acknowledged
     from fournos.history.regressions.benchmark import Benchmark, BenchmarkKpi
+
 
 _SHOWN = 12
 """Runs of a sparkline, the newest ones."""
@@ -137,3 +139,162 @@ def _row(benchmark: Benchmark, kpi: BenchmarkKpi) -> list[str | Text]:
         benchmark.since_name or benchmark.since if kpi.state in FAILING else "-",
         benchmark.silence if kpi.state is BenchmarkState.SILENT else kpi.text,
     ]
+
+
+baseline_app = command_group("Baselines: the runs that later ones are compared with.")
+
+
+@verb(baseline_app, "pin")
+async def pin(
+    cli: Cli,
+    job: RunArgument,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is stored.")] = "",
+) -> None:
+    """Make a run the baseline of all runs that can be compared with it, instead of another one.
+
+    It does not expire. `fournos compare @baseline JOB` compares with it, and `fournos trend` finds slow
+    changes by it.
+
+    \b
+    fournos baseline pin llama-7b --reason "release 1.4"
+    """
+    async with cli.session() as session:
+        history = history_of(session)
+        (run,) = await history.select(job, owner=cli.me)
+        await history.pin(run, reason=reason)
+    cli.output.say(f"{run.name} is the baseline")
+
+
+@verb(baseline_app, "unpin")
+async def unpin(
+    cli: Cli,
+    job: RunArgument,
+    expire: Annotated[
+        bool, typer.Option("--expire", help="Also let the run expire; without it, it stays kept.")
+    ] = False,
+) -> None:
+    """End that a run is a baseline.
+
+    \b
+    fournos baseline unpin llama-7b --expire
+    """
+    async with cli.session() as session:
+        history = history_of(session)
+        (run,) = await history.select(job, owner=cli.me)
+        await history.unpin(run)
+        if expire:
+            await history.release(run)
+    cli.output.say(f"{run.name} is not a baseline any more")
+    if not expire:
+        cli.output.hint("It is still kept; --expire would let it expire.")
+
+
+@verb(baseline_app, "list", "ls")
+async def list_baselines(
+    cli: Cli, everywhere: EverywhereOption = False, all_clusters: AllClustersOption = False
+) -> None:
+    """List the baselines, the newest first."""
+    async with cli.session() as session:
+        baselines = await history_of(session, all_clusters=all_clusters).baselines(everywhere=everywhere)
+    if cli.output.structured:
+        data = [
+            {
+                "run": api_data(baseline.run),
+                "at": baseline.at.isoformat(),
+                "by": baseline.by,
+                "reason": baseline.reason,
+            }
+            for baseline in baselines
+        ]
+        cli.output.data(data)
+    elif not baselines:
+        cli.output.hint("There are no baselines.")
+    else:
+        header = ["NAME", "PIPELINE", "PROJECT", "CLUSTER", "PINNED", "BY", "REASON"]
+        rows = [
+            [
+                baseline.run.name,
+                baseline.run.pipeline or "-",
+                baseline.run.project or "-",
+                baseline.run.target or "-",
+                f"{baseline.at:%F %H:%M}",
+                baseline.by or "-",
+                baseline.reason or "-",
+            ]
+            for baseline in baselines
+        ]
+        if everywhere:
+            header.insert(0, "NAMESPACE")
+            for row, baseline in zip(rows, baselines, strict=True):
+                row.insert(0, baseline.run.identity.namespace)
+        cli.output.lines(table(header, rows, width=cli.output.width))
+
+
+acknowledge_app = command_group(
+    "Acknowledge changes of KPIs that are as they should be: they are not regressions any more."
+)
+
+
+@verb(acknowledge_app, "add")
+async def add(
+    cli: Cli,
+    job: RunArgument,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why; it is shown wherever the change is.")
+    ],
+    kpi: KpiOption = "",
+) -> None:
+    """Acknowledge the changes of KPIs that began with a run, as `fournos trend` names it.
+
+    It holds when later runs move a change by a run or two, and when the run itself has expired.
+
+    \b
+    fournos acknowledge add llama-7b --reason "the new tokenizer"
+    """
+    async with cli.session() as session:
+        history = history_of(session)
+        (name,) = await selected(cli, history, [job])
+        _show(cli, await history.acknowledge(name, reason, kpi=kpi))
+
+
+@verb(acknowledge_app, "list", "ls")
+async def list_acknowledged(cli: Cli, job: RunArgument, kpi: KpiOption = "") -> None:
+    """List what is acknowledged of the runs that can be compared with a job."""
+    async with cli.session() as session:
+        history = history_of(session)
+        (name,) = await selected(cli, history, [job])
+        _show(cli, await history.acknowledgements(name, kpi=kpi))
+
+
+@verb(acknowledge_app, "withdraw")
+async def withdraw(cli: Cli, job: RunArgument, kpi: KpiOption = "") -> None:
+    """Withdraw what was acknowledged of a run, as `list` names it: its changes count again."""
+    async with cli.session() as session:
+        history = history_of(session)
+        (name,) = await selected(cli, history, [job])
+        await history.withdraw(name, kpi=kpi)
+    cli.output.say(f"No change of {job} is acknowledged any more")
+
+
+def _show(cli: Cli, acknowledged: Sequence[Acknowledged]) -> None:
+    if cli.output.structured:
+        from fournos.history.api.verdicts import Acknowledged
+        from fournos.history.records import adapter
+
+        cli.output.data(adapter(tuple[Acknowledged, ...]).dump_python(tuple(acknowledged), mode="json"))
+    elif not acknowledged:
+        cli.output.hint("Nothing is acknowledged.")
+    else:
+        rows = [
+            (
+                acknowledgement.run,
+                acknowledgement.kpi_id,
+                " ".join(f"{name}={value}" for name, value in acknowledgement.labels.items()) or "-",
+                "higher" if acknowledgement.rises else "lower",
+                acknowledgement.by or "-",
+                acknowledgement.reason,
+            )
+            for acknowledgement in acknowledged
+        ]
+        header = ("SINCE", "KPI", "TEST", "NOW", "BY", "REASON")
+        cli.output.lines(table(header, rows, width=cli.output.width))

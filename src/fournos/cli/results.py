@@ -1,7 +1,9 @@
-"""fournos results …: what benchmarks measured."""
+"""fournos results … and fournos artifacts …: what benchmarks measured, and the files that they left."""
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +12,8 @@ import typer
 from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
-from fournos.cli.options import AllClustersOption
+from fournos.cli.options import AllClustersOption, ToOption
+from fournos.cli.output import table
 from fournos.cli.stored import RunArgument, history_of, result_table, selected
 from fournos.client.errors import NotAllowedError
 from fournos.client.history import AsyncHistory
@@ -18,6 +21,7 @@ from fournos.insight.values import count
 
 if TYPE_CHECKING:
     from fournos.history.results.read import ResultFile
+
 
 app = command_group("Results: what benchmarks measured, also of jobs that are gone.")
 
@@ -142,3 +146,99 @@ def _contents(files: list[Path]) -> list[tuple[Path, bytes]]:
         return [(file, file.read_bytes()) for file in files]
     except OSError as error:
         raise Fail(f"{error.filename}: {error.strerror}", fix="name files that can be read") from None
+
+
+artifacts_app = command_group("Artifacts: the files that runs left behind.")
+
+
+@verb(artifacts_app, "push")
+async def push_artifacts(
+    cli: Cli,
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH…", help="Files and directories.", show_default=False)
+    ],
+    job: JobOption = "",
+) -> None:
+    """Store files. Inside a task they are those of its own job; what is stored already is not sent again.
+
+    A directory is stored with the paths below it; links that lead out of it are left out.
+
+    \b
+    fournos artifacts push $(workspaces.artifacts.path)   in a task of the job
+    fournos artifacts push plots --job llama-7b           from elsewhere
+    """
+    files = [one for path in paths for one in _files(path)]
+    async with cli.session() as session:
+        history = history_of(session)
+        for file, name in files:
+            with file.open("rb") as content:
+                stored = await history.push_artifact(content, name, name=job)
+            cli.output.say(f"{stored.path}: {stored.size} bytes")
+    if not files:
+        cli.output.hint("There are no files.")
+
+
+@verb(artifacts_app, "list", "ls")
+async def list_artifacts(cli: Cli, job: RunArgument, all_clusters: AllClustersOption = False) -> None:
+    """List the artifacts of a job, also when the job is gone."""
+    async with cli.session() as session:
+        history = history_of(session, all_clusters=all_clusters)
+        (name,) = await selected(cli, history, [job])
+        artifacts = await history.artifacts(name)
+    if cli.output.structured:
+        cli.output.data(
+            [
+                {"path": artifact.path, "size": artifact.size, "sha256": artifact.sha256}
+                for artifact in artifacts
+            ]
+        )
+    elif not artifacts:
+        cli.output.hint(f"{job} has no artifacts.")
+    else:
+        rows = [(artifact.path, str(artifact.size), artifact.sha256[:12]) for artifact in artifacts]
+        cli.output.lines(table(("PATH", "BYTES", "SHA256"), rows, width=cli.output.width))
+
+
+@verb(artifacts_app, "get")
+async def get_artifact(
+    cli: Cli,
+    job: RunArgument,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Path of the artifact.", show_default=False)],
+    file: ToOption = None,
+    all_clusters: AllClustersOption = False,
+) -> None:
+    """Print or save an artifact of a job.
+
+    \b
+    fournos artifacts get llama-7b plots/latency.svg --to latency.svg
+    """
+    async with cli.session() as session:
+        history = history_of(session, all_clusters=all_clusters)
+        (name,) = await selected(cli, history, [job])
+        pieces = history.artifact(name, path)
+        if file is None:
+            async for piece in pieces:
+                sys.stdout.buffer.write(piece)
+            sys.stdout.buffer.flush()
+            return
+        unfinished = file.with_name(f".{file.name}.part")
+        with unfinished.open("wb") as out:
+            async for piece in pieces:
+                out.write(piece)
+        unfinished.replace(file)
+    cli.output.say(f"{file}: {file.stat().st_size} bytes")
+
+
+def _files(path: Path) -> list[tuple[Path, str]]:
+    """Returns the files at a path, each with its name among the artifacts."""
+    if path.is_file():
+        return [(path, path.name)]
+    if not path.is_dir():
+        raise Fail(f"{path} is neither a file nor a directory", fix="name what is to be stored")
+    root = path.resolve()
+    return [
+        (file, file.relative_to(path).as_posix())
+        for folder, _, names in sorted(os.walk(path))
+        for name in sorted(names)
+        if (file := Path(folder) / name).is_file() and file.resolve().is_relative_to(root)
+    ]
