@@ -16,11 +16,27 @@ from fournos.cli.find import find_of_kind, name_argument
 from fournos.cli.formatting import phase_text
 from fournos.cli.listing import EverywhereOption, ListTable, SelectorOption, show_list
 from fournos.cli.output import table
-from fournos.insight.appwrapper_components import components, kinds, resets, user_of
-from fournos.insight.appwrapper_facts import explained, members
-from fournos.insight.appwrapper_reasons import WrapperMembers, why
-from fournos.insight.queued import priority_class, queue_name
-from fournos.insight.values import Obj, created, key_of, name_of, phase_of, since, spec_of
+from fournos.insight.appwrappers import (
+    WrapperMembers,
+    components,
+    explained,
+    kinds,
+    members,
+    resets,
+    user_of,
+    why,
+)
+from fournos.insight.values import (
+    Obj,
+    created,
+    key_of,
+    name_of,
+    phase_of,
+    priority_class,
+    queue_name,
+    since,
+    spec_of,
+)
 
 app = command_group("AppWrappers: resources that Kueue admits, and that end, as one.")
 

@@ -20,9 +20,8 @@ from fournos.client.clusters import AsyncCluster
 from fournos.client.errors import NotInstalledError, NotThereError, WaitTimeout
 from fournos.client.handles import PATIENCE
 from fournos.engine.api.conditions import condition
-from fournos.insight import kueue_clusters
-from fournos.insight.environment import clusters_namespace
-from fournos.insight.kueue_clusters import KueueCluster
+from fournos.insight.overview import KueueCluster, read_kueue_clusters
+from fournos.insight.source import clusters_namespace
 from fournos.insight.values import Obj, created, name_of, since, spec_of, status_of
 
 app = command_group(
@@ -62,7 +61,7 @@ async def list_clusters(cli: Cli) -> None:
             clusters = [one.raw for one in await session.clusters(namespace=_namespace(cli))]
         except (NotInstalledError, NotThereError):
             clusters = []  # an installation without FournosClusters
-        of_kueue = () if clusters else await kueue_clusters.read(session.api)
+        of_kueue = () if clusters else await read_kueue_clusters(session.api)
     if cli.output.objects(FOURNOS_CLUSTER, clusters):
         return
     if not clusters:

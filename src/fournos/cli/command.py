@@ -27,7 +27,7 @@ from fournos.cli.exits import Exit
 from fournos.cli.options import CommonOptions, Format, Root
 from fournos.cli.output import Output
 from fournos.client.errors import FournosError, translated
-from fournos.insight import environment
+from fournos.insight import source
 
 
 class Cli:
@@ -51,12 +51,12 @@ class Cli:
     @property
     def me(self) -> str:
         """The owner of the user's jobs (FOURNOS_OWNER); "" if it is not set."""
-        return environment.owner()
+        return source.owner()
 
     @property
     def queue(self) -> str:
         """The LocalQueue of jobs that have no Workload yet."""
-        return environment.local_queue()
+        return source.local_queue()
 
 
 _TABLES: Final = {Format.CSV: ("compare", "usage"), Format.MARKDOWN: ("compare",)}

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from fournos.client.asynchronous import AsyncClient
 from fournos.client.connection import dial
-from fournos.insight.workers import Dial
+from fournos.insight.dispatch import Dial
 
 CliSession: TypeAlias = AsyncClient
 """What a command works with: an open connection and the effective namespace."""

@@ -9,8 +9,17 @@ from rich.text import Text
 
 from fournos.cli.output import table
 from fournos.cli.progress import headline
-from fournos.insight.queued import workload_state
-from fournos.insight.values import Obj, conditions_of, created, name_of, one_line, pod_phase, since, spec_of
+from fournos.insight.values import (
+    Obj,
+    conditions_of,
+    created,
+    name_of,
+    one_line,
+    pod_phase,
+    since,
+    spec_of,
+    workload_state,
+)
 
 
 def details(

@@ -15,6 +15,7 @@ from fournos.cli.options import Format
 from fournos.cli.output import table
 from fournos.insight.dispatch import (
     DispatchCheck,
+    ManagerCluster,
     asked,
     checks_by_name,
     dispatch_of,
@@ -22,14 +23,13 @@ from fournos.insight.dispatch import (
     here,
     job_name,
     state_of,
+    state_there,
     worker_of,
     workload_named,
 )
 from fournos.insight.dispatch_check import CheckLine, inspect, kinds_of, problems
-from fournos.insight.environment import KUEUE_NAMESPACE
-from fournos.insight.queued import WORKLOAD
-from fournos.insight.values import Obj, created, since
-from fournos.insight.workers import ManagerCluster, state_there
+from fournos.insight.source import KUEUE_NAMESPACE
+from fournos.insight.values import WORKLOAD, Obj, created, since
 
 app = command_group(
     "Jobs that run on other clusters: where they are, why they wait, and whether the workers are ready."

@@ -12,7 +12,7 @@ from fournos.cli.exits import Exit
 from fournos.cli.output import table
 from fournos.insight.doctor import examine
 from fournos.insight.doctor_access import DoctorFinding, DoctorServer, ExaminedNamespaces, Level, faults
-from fournos.insight.environment import clusters_namespace
+from fournos.insight.source import clusters_namespace
 from fournos.insight.values import count
 
 _STYLES: Final = {Level.OK: "green", Level.UNKNOWN: "dim", Level.WARNING: "yellow", Level.FAULT: "bold red"}

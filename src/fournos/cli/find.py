@@ -14,9 +14,9 @@ from fournos.api.phase import Phase
 from fournos.cli.command import Cli, CliSession
 from fournos.cli.options import CommonOptions, Root
 from fournos.client.connection import contexts
-from fournos.insight.environment import NAMESPACE
-from fournos.insight.kueue_clusters import RESOURCE_FLAVOR
-from fournos.insight.selection import last, named, newest_first
+from fournos.insight.jobs import last, named, newest_first
+from fournos.insight.overview import RESOURCE_FLAVOR
+from fournos.insight.source import NAMESPACE
 from fournos.insight.values import Key, Obj, name_of, phase_of, spec_of
 
 LAST: Final = ("@last", "@latest")

@@ -9,10 +9,7 @@ import typer
 from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.explain import show_explanation
 from fournos.cli.output import table
-from fournos.insight.frameworks_facts import gather
-from fournos.insight.frameworks_find import find_object
-from fournos.insight.frameworks_kinds import kinds_of, row_of
-from fournos.insight.frameworks_reasons import explain, phase
+from fournos.insight.frameworks import explain, find_object, gather, kinds_of, phase, row_of
 
 app = command_group("Kinds that are queued by configuration.")
 

@@ -17,10 +17,7 @@ from fournos.cli.output import table
 from fournos.cli.progress import task_lines
 from fournos.client.errors import MissingError
 from fournos.engine.api.conditions import condition, is_true
-from fournos.insight.children import Children, children
-from fournos.insight.queued import workload_state
-from fournos.insight.tasks import tasks
-from fournos.insight.timeline import timeline
+from fournos.insight.children import Children, children, tasks
 from fournos.insight.values import (
     Obj,
     between,
@@ -35,6 +32,8 @@ from fournos.insight.values import (
     since,
     spec_of,
     status_of,
+    timeline,
+    workload_state,
 )
 
 _RESULTS = 12

@@ -19,8 +19,7 @@ from fournos.cli.formatting import connection_text, phase_text
 from fournos.cli.options import AllClustersOption, Format
 from fournos.cli.output import table
 from fournos.insight.caches import ObjectCaches
-from fournos.insight.job_row import JobRow
-from fournos.insight.selection import matches, newest_first, wanted_labels, wanted_phases
+from fournos.insight.jobs import JobRow, matches, newest_first, wanted_labels, wanted_phases
 from fournos.insight.values import Obj, between, display_name, moment, since, spec_of, status_of, uid_of
 
 

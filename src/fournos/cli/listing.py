@@ -14,7 +14,7 @@ from fournos.api.kinds import Resource
 from fournos.cli.command import Cli
 from fournos.cli.options import Format
 from fournos.cli.output import table
-from fournos.insight.selection import newest_first
+from fournos.insight.jobs import newest_first
 from fournos.insight.values import Obj, key_of
 
 SelectorOption = Annotated[

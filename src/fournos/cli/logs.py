@@ -21,12 +21,11 @@ from fournos.client.connection import Api
 from fournos.client.history import AsyncHistory
 from fournos.client.history_logs import LogSelection, lines_or
 from fournos.client.logs import LogLine, followed_lines, printed_lines
-from fournos.insight.dispatch import is_dispatched
-from fournos.insight.environment import kueue_namespace
+from fournos.insight.dispatch import ManagerCluster, is_dispatched, on_worker
 from fournos.insight.errors import MissingError, NoLogError
-from fournos.insight.log_sources import WantedLogs
+from fournos.insight.failure import WantedLogs
+from fournos.insight.source import kueue_namespace
 from fournos.insight.values import Obj, is_terminal, uid_of
-from fournos.insight.workers import ManagerCluster, on_worker
 
 _COLOUR_CODE: Final = re.compile(r"\x1b\[[0-9;:]*m")
 _COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue", "red")

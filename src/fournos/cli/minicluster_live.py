@@ -19,8 +19,18 @@ from fournos.cli.logs import Printer, show
 from fournos.client.logs import container_lines
 from fournos.client.miniclusters import AsyncMiniCluster
 from fournos.insight.miniclusters import log_source, phase_of, pods, rank_of, workloads
-from fournos.insight.queued import queue_name
-from fournos.insight.values import Obj, between, created, key_of, name_of, one_line, since, spec_of, status_of
+from fournos.insight.values import (
+    Obj,
+    between,
+    created,
+    key_of,
+    name_of,
+    one_line,
+    queue_name,
+    since,
+    spec_of,
+    status_of,
+)
 
 NameArgument = Annotated[str, name_argument(MINICLUSTER)]
 

@@ -8,18 +8,16 @@ from typing import Final
 from rich.text import Text
 
 from fournos.cli.formatting import phase_style, phase_text
-from fournos.insight import tasks as t
-from fournos.insight.tasks import Task
-from fournos.insight.timeline import timeline
-from fournos.insight.values import Obj, between, name_of, one_line, phase_of, short, status_of
+from fournos.insight.children import CANCELLED, FAILED, RUNNING, SKIPPED, SUCCEEDED, WAITING, Task
+from fournos.insight.values import Obj, between, name_of, one_line, phase_of, short, status_of, timeline
 
 _MARKS: Final = {
-    t.SUCCEEDED: ("✓", "green"),
-    t.FAILED: ("✗", "bold red"),
-    t.CANCELLED: ("✗", "magenta"),
-    t.SKIPPED: ("-", "dim"),
-    t.RUNNING: ("▶", "bold blue"),
-    t.WAITING: ("·", "dim"),
+    SUCCEEDED: ("✓", "green"),
+    FAILED: ("✗", "bold red"),
+    CANCELLED: ("✗", "magenta"),
+    SKIPPED: ("-", "dim"),
+    RUNNING: ("▶", "bold blue"),
+    WAITING: ("·", "dim"),
 }
 
 
@@ -59,6 +57,6 @@ def _task_line(task: Task, now: datetime, indent: int, width: int) -> Text:
     line = Text.assemble(" " * indent, (mark, style), f" {task.name:<{width}}  ", (took, "dim"))
     if task.final:
         line.append("  finally", style="dim")
-    if task.state in (t.FAILED, t.SKIPPED) and task.message:
+    if task.state in (FAILED, SKIPPED) and task.message:
         line.append(f"  {task.message}")
     return line

@@ -12,9 +12,8 @@ from rich.text import Text
 from fournos.cli.command import Cli
 from fournos.cli.find import completion
 from fournos.cli.output import table
-from fournos.insight.queued import LOCAL_QUEUE
 from fournos.insight.queues import QueueEntry, entries, gather_queue
-from fournos.insight.values import since
+from fournos.insight.values import LOCAL_QUEUE, since
 
 
 async def queue(

@@ -25,9 +25,9 @@ from fournos.client.handles import PATIENCE
 from fournos.client.schedules import AsyncSchedule
 from fournos.engine.api.values import format_time
 from fournos.insight import schedules
+from fournos.insight.jobs import cluster_of
 from fournos.insight.schedule_manifests import moment_of
 from fournos.insight.schedules import TIMES_SHOWN, clock_text, jobs_of, next_times, state, under_way
-from fournos.insight.selection import cluster_of
 from fournos.insight.values import (
     Obj,
     count,

@@ -13,7 +13,7 @@ from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.find import NamesArgument, find_job
 from fournos.client.jobs import AsyncJob
-from fournos.insight.stopping import HoldVerdict, StopVerdict
+from fournos.insight.jobs import HoldVerdict, StopVerdict
 from fournos.insight.values import count, spec_of
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

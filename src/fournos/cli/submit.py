@@ -15,7 +15,7 @@ from fournos.cli.manifest import put, read
 from fournos.cli.options import Format
 from fournos.cli.watch import follow_to_end
 from fournos.insight import manifests as m
-from fournos.insight.unknown_names import unknown_names
+from fournos.insight.manifests import unknown_names
 from fournos.insight.values import Obj, name_of
 
 

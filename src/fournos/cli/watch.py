@@ -22,8 +22,7 @@ from fournos.cli.formatting import connection_text, phase_text
 from fournos.cli.progress import progress
 from fournos.client.follow import Follower
 from fournos.engine.api.values import parse_duration
-from fournos.insight.children import RUN_KINDS
-from fournos.insight.tasks import Task, tasks
+from fournos.insight.children import RUN_KINDS, Task, tasks
 from fournos.insight.values import Obj, is_terminal, name_of, one_line, phase_of, status_of
 
 ENDS: Final[Mapping[str, Exit]] = {

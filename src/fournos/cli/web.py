@@ -10,7 +10,7 @@ import typer
 from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
 from fournos.extras import remedy
-from fournos.insight.environment import clusters_namespace
+from fournos.insight.source import clusters_namespace
 
 
 async def web(

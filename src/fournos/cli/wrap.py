@@ -10,7 +10,7 @@ import yaml
 from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
 from fournos.cli.manifest import read
-from fournos.insight.appwrapper_components import wrapped
+from fournos.insight.appwrappers import wrapped
 from fournos.insight.manifests import documents
 
 

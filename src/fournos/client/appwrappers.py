@@ -14,7 +14,7 @@ from fournos.insight.values import spec_of, status_of
 
 if TYPE_CHECKING:
     from fournos.api.appwrapper import AppWrapperSpec, AppWrapperStatus
-    from fournos.insight.appwrapper_components import WrappedComponent
+    from fournos.insight.appwrappers import WrappedComponent
     from fournos.insight.explanation import Explanation
 
 _SUCCEEDED: Final = "Succeeded"
@@ -51,7 +51,7 @@ class AppWrapperView(QueuedView):
     @property
     def message(self) -> str:
         """The message of the condition that explains the phase; "" if there is none."""
-        from fournos.insight.appwrapper_reasons import why
+        from fournos.insight.appwrappers import why
 
         return why(self.raw)
 
@@ -61,7 +61,7 @@ class AppWrapperView(QueuedView):
         return int(status_of(self.raw).get("resettingCount") or 0)
 
     def _facts(self, now: datetime) -> list[tuple[str, str]]:
-        from fournos.insight.appwrapper_components import kinds
+        from fournos.insight.appwrappers import kinds
 
         return [
             ("Queue", self.queue_name),
@@ -83,8 +83,7 @@ class AsyncAppWrapper(AsyncWork, AppWrapperView):
     @typed
     async def components(self) -> list[WrappedComponent]:
         """Returns the wrapped resources in their order, each with its state and its pods."""
-        from fournos.insight.appwrapper_components import components
-        from fournos.insight.appwrapper_facts import members
+        from fournos.insight.appwrappers import components, members
 
         await self.refresh()
         return components(self._raw, await members(self._client.api, self._raw))
@@ -92,7 +91,7 @@ class AsyncAppWrapper(AsyncWork, AppWrapperView):
     @typed
     async def explain(self) -> Explanation:
         """Explains why the AppWrapper waits, is reset or has failed, and what to do."""
-        from fournos.insight.appwrapper_facts import explained
+        from fournos.insight.appwrappers import explained
 
         await self.refresh()
         explanation, _ = await explained(self._client.api, self._raw, datetime.now(UTC))

@@ -20,13 +20,13 @@ from fournos.engine.kube.client import Client as HttpClient
 from fournos.engine.kube.credentials import Credentials, in_cluster, load
 from fournos.engine.kube.credentials import contexts as contexts
 from fournos.engine.kube.resource import Key, Obj, Resource
-from fournos.insight import environment
-from fournos.insight.selection import named
+from fournos.insight import source
+from fournos.insight.jobs import named
 
 if TYPE_CHECKING:
     from fournos.client.history import AsyncHistory
     from fournos.engine.kube.probe import ClusterApi
-    from fournos.insight.workers import Dial
+    from fournos.insight.dispatch import Dial
 
 _QPS: Final = 1000
 WORKER_TIMEOUT: Final = 10.0
@@ -65,9 +65,9 @@ class ClientConnection:
             api = self._own = _opened(self._credentials)
         self.api: Api = api
         self.watches = Watches(api)
-        self.namespace: str = namespace or environment.jobs_namespace() or default
-        self.owner: str = environment.owner() if owner is None else owner
-        self.queue_name: str = environment.local_queue()
+        self.namespace: str = namespace or source.jobs_namespace() or default
+        self.owner: str = source.owner() if owner is None else owner
+        self.queue_name: str = source.local_queue()
         self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
         self._dial: Dial = dial
         self._patience = patience
@@ -103,10 +103,10 @@ class ClientConnection:
         return AsyncHistory(self.api, self.namespace, patience=self._patience)
 
     def _on_worker(self, job: Obj) -> AbstractAsyncContextManager[tuple[ClusterApi, Obj]]:
-        """Connects to the worker of a dispatched job, to read logs; see `fournos.insight.workers`."""
-        from fournos.insight.workers import ManagerCluster, on_worker
+        """Connects to the worker of a dispatched job, to read logs; see `fournos.insight.dispatch`."""
+        from fournos.insight.dispatch import ManagerCluster, on_worker
 
-        namespace = environment.kueue_namespace()
+        namespace = source.kueue_namespace()
         return on_worker(ManagerCluster(self.api, self._dial, self.now, namespace), job)
 
     def __repr__(self) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fournos.client.display import html_table
 from fournos.client.views import View
-from fournos.insight.frames import frame
+from fournos.insight.values import frame
 
 if TYPE_CHECKING:
     from fournos.history.results.models import RunValues, Test

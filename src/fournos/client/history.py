@@ -23,7 +23,7 @@ from fournos.client.history_requests import (
 )
 from fournos.history.records import Document, Run
 from fournos.insight.errors import FournosError
-from fournos.insight.selection import wanted_labels
+from fournos.insight.jobs import wanted_labels
 
 if TYPE_CHECKING:
     from fournos.client.frames import MeasuredResults
@@ -244,7 +244,7 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
         Columns that begin with "test." are labels of tests. Raises FournosError if pandas is not installed.
         """
         from fournos.client.frames import kpi_rows
-        from fournos.insight.frames import frame
+        from fournos.insight.values import frame
 
         measured = self.values(by=by, limit=limit, **filters)
         return frame([row async for run in measured for row in kpi_rows(run)])

@@ -28,7 +28,7 @@ from fournos.client.recorded_jobs import recorded_job
 from fournos.engine.kube.errors import AlreadyExistsError, ConnectionLostError, NotFoundError, ServerError
 from fournos.engine.kube.resource import Key, Obj, key_of
 from fournos.engine.kube.transport import Backoff
-from fournos.insight.selection import last, matches, newest_first, wanted_phases
+from fournos.insight.jobs import last, matches, newest_first, wanted_phases
 from fournos.insight.values import name_of
 
 if TYPE_CHECKING:

@@ -30,10 +30,9 @@ from fournos.client.logs import LogLine, followed_lines, printed_lines
 from fournos.client.views import JobView
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Obj
-from fournos.insight.children import Children, children
-from fournos.insight.log_sources import WantedLogs
-from fournos.insight.stopping import HoldVerdict, StopVerdict, decide_hold, decide_release, decide_stop
-from fournos.insight.tasks import Task, tasks
+from fournos.insight.children import Children, Task, children, tasks
+from fournos.insight.failure import WantedLogs
+from fournos.insight.jobs import HoldVerdict, StopVerdict, decide_hold, decide_release, decide_stop
 from fournos.insight.values import status_of
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from fournos.client.objects import AsyncObject
 from fournos.client.queues import AsyncQueue
 from fournos.client.schedules import AsyncSchedule, schedule_body
 from fournos.engine.queueing.workload import LOCAL_QUEUE, WORKLOAD
-from fournos.insight.environment import clusters_namespace
-from fournos.insight.selection import newest_first
+from fournos.insight.jobs import newest_first
+from fournos.insight.source import clusters_namespace
 from fournos.insight.values import name_of
 
 if TYPE_CHECKING:
@@ -227,6 +227,6 @@ class KindMethods(ClientConnection):
 
 
 def _kind(text: str) -> tuple[Resource, Framework | None]:
-    from fournos.insight.frameworks_kinds import kinds_of, resource_named
+    from fournos.insight.frameworks import kinds_of, resource_named
 
     return resource_named(text, kinds_of(os.environ.get("FOURNOS_FRAMEWORKS_FILE", "")))

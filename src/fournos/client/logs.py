@@ -14,7 +14,7 @@ from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ConnectionLostError, InvalidError, NotFoundError
 from fournos.engine.kube.resource import JOB, POD, Obj
 from fournos.insight.children import Children, children
-from fournos.insight.log_sources import LogSource, WantedLogs, nothing, sources
+from fournos.insight.failure import LogSource, WantedLogs, nothing, sources
 from fournos.insight.values import is_terminal, name_of, phase_of
 
 

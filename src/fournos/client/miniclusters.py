@@ -13,7 +13,7 @@ from fournos.client.errors import ObjectFailed, typed, typed_iterator
 from fournos.client.handles import PATIENCE, AsyncWork, Seconds
 from fournos.client.logs import LogLine, container_lines
 from fournos.client.views import QueuedView
-from fournos.insight.log_sources import LogSource
+from fournos.insight.failure import LogSource
 from fournos.insight.values import between, spec_of, status_of
 
 if TYPE_CHECKING:

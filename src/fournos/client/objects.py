@@ -34,7 +34,7 @@ class ObjectView(QueuedView):
         """Waiting, Running, Succeeded, Failed or Terminating; for other kinds the phase in the status."""
         if self._framework is None:
             return phase_of(self.raw)
-        from fournos.insight.frameworks_reasons import FrameworkFacts, phase
+        from fournos.insight.frameworks import FrameworkFacts, phase
 
         return phase(FrameworkFacts(self._framework, self.raw))
 
@@ -88,8 +88,7 @@ class AsyncObject(AsyncWork, ObjectView):
 
         Raises FournosError for a kind that is not queued by configuration.
         """
-        from fournos.insight.frameworks_facts import gather
-        from fournos.insight.frameworks_reasons import explain
+        from fournos.insight.frameworks import explain, gather
 
         if self._framework is None:
             raise FournosError(

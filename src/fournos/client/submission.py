@@ -16,8 +16,8 @@ from fournos.api.kinds import APPWRAPPER, MINICLUSTER
 from fournos.client.errors import KeyConflict, ManifestError
 from fournos.client.views import values_of
 from fournos.engine.kube.resource import Obj, is_terminating
-from fournos.insight.appwrapper_components import accepted as accepted_wrapper
-from fournos.insight.appwrapper_components import wrapped
+from fournos.insight.appwrappers import accepted as accepted_wrapper
+from fournos.insight.appwrappers import wrapped
 from fournos.insight.manifests import (
     assign,
     check,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from fournos.api.phase import run_times
 from fournos.client.display import html, text
 from fournos.engine.kube.resource import Obj, key_of, uid_of
-from fournos.insight.timeline import TimelineEntry, timeline
 from fournos.insight.values import (
+    TimelineEntry,
     conditions_of,
     created,
     hardware,
@@ -23,6 +23,7 @@ from fournos.insight.values import (
     since,
     spec_of,
     status_of,
+    timeline,
 )
 from fournos.systems.jobs.names import display_name
 

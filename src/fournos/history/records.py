@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 from fournos.api.phase import NEW
 from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import Key
-from fournos.insight.job_row import JobRow
+from fournos.insight.jobs import JobRow
 from fournos.insight.values import hardware_text, one_line
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Document(StrEnum):
     OBJECT = "object"
     """The object as last seen: spec, status and metadata without managedFields."""
     TASKS = "tasks"
-    """Its tasks with their times (`fournos.insight.tasks.Task`), by attempt."""
+    """Its tasks with their times (`fournos.insight.children.Task`), by attempt."""
     EVENTS = "events"
     QUOTA = "quota"
     """The quota that its Workload holds or held, by flavor and resource."""

@@ -15,9 +15,8 @@ from fournos.engine.kube.reflector import Reflector
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.controller import matcher
-from fournos.insight.access import may
-from fournos.insight.snapshots import CARRIED, ObjectSnapshot, namespaces, valued
-from fournos.insight.views import Lines, itself
+from fournos.insight.snapshots import CARRIED, Lines, ObjectSnapshot, itself, namespaces, valued
+from fournos.insight.source import may
 
 
 class ObjectCaches:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from datetime import datetime
+from typing import Any, Final
 
 from fournos.api.kinds import PIPELINE_RUN, TASK_RUN
-from fournos.engine.api.conditions import is_true
+from fournos.api.phase import Cause
+from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError
 from fournos.engine.kube.resource import JOB, POD, Obj, Resource, key_of, owner_uids, uid_of
 from fournos.engine.queueing.workload import WORKLOAD
 from fournos.insight.source import Source
-from fournos.insight.values import created, name_of, status_of
+from fournos.insight.values import created, moment, name_of, one_line, spec_of, status_of
 from fournos.systems.jobs.names import JOB_NAME_LABEL
 
 RUN_LABEL: Final = "tekton.dev/pipelineRun"
@@ -122,3 +125,155 @@ def current_workload(workloads: Iterable[Obj]) -> Obj | None:
 def in_order(objects: Iterable[Obj]) -> tuple[Obj, ...]:
     """Returns the objects in the order of their creation, as `Children` has them."""
     return tuple(sorted(objects, key=lambda obj: (created(obj), name_of(obj))))
+
+
+WAITING: Final = "Waiting"
+RUNNING: Final = "Running"
+SUCCEEDED: Final = "Succeeded"
+FAILED: Final = "Failed"
+CANCELLED: Final = "Cancelled"
+SKIPPED: Final = "Skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task of a PipelineRun.  The times are RFC 3339, "" if not set."""
+
+    name: str
+    """The name in the Pipeline."""
+    state: str
+    started: str = ""
+    finished: str = ""
+    message: str = ""
+    """The reason why it failed or was skipped."""
+    pod: str = ""
+    final: bool = False
+    """True for a finally task."""
+
+
+def tasks(run: Obj | None, task_runs: Iterable[Obj]) -> list[Task]:
+    """The tasks in the Pipeline's order; empty until Tekton has written the Pipeline into the status."""
+    if run is None:
+        return []
+    status = status_of(run)
+    by_task: dict[str, Obj] = {}
+    mine = {reference["name"] for reference in status.get("childReferences") or ()}
+    for task_run in task_runs:
+        labels = task_run["metadata"].get("labels") or {}
+        if name_of(task_run) in mine or labels.get("tekton.dev/pipelineRun") == name_of(run):
+            by_task[str(labels.get(TASK_LABEL) or name_of(task_run))] = task_run
+    skipped = {entry["name"]: one_line(entry.get("reason")) for entry in status.get("skippedTasks") or ()}
+    plan = status.get("pipelineSpec") or {}
+    result = []
+    for section in ("tasks", "finally"):
+        for entry in plan.get(section) or ():
+            found = by_task.pop(entry["name"], None)
+            result.append(_task(entry["name"], found, skipped, final=section == "finally"))
+    return result + [_task(name, found, skipped, final=False) for name, found in by_task.items()]
+
+
+def _task(name: str, task_run: Obj | None, skipped: Mapping[str, str], *, final: bool) -> Task:
+    if task_run is None:
+        if name in skipped:
+            return Task(name, SKIPPED, message=skipped[name], final=final)
+        return Task(name, WAITING, final=final)
+    status: Mapping[str, Any] = status_of(task_run)
+    verdict = condition(task_run, "Succeeded") or {}
+    reason = str(verdict.get("reason") or "")
+    match verdict.get("status"):
+        case "True":
+            state = SUCCEEDED
+        case "False":
+            state = CANCELLED if reason == "TaskRunCancelled" else FAILED
+        case _:
+            state = RUNNING if status.get("startTime") else WAITING
+    return Task(
+        name,
+        state,
+        started=str(status.get("startTime") or ""),
+        finished=str(status.get("completionTime") or ""),
+        message="" if state == SUCCEEDED else one_line(verdict.get("message")),
+        pod=str(status.get("podName") or ""),
+        final=final,
+    )
+
+
+_IMAGE: Final = re.compile(r"ImagePull|ErrImage|InvalidImageName")
+"""Reasons of the kubelet for a container whose image is not there yet."""
+
+
+def started_at(dependents: Children) -> datetime | None:
+    """Returns when the first container of a run started; None if none has.
+
+    Tekton writes the start of each step into the TaskRun, where it outlives the pod.
+    """
+    moments = [
+        *_steps(dependents.task_runs),
+        *(at for pod in _pods_of_runs(dependents) for at in _containers(pod)),
+    ]
+    return min(moments, default=None)
+
+
+def has_started(obj: Obj) -> bool:
+    """True if a container of this pod, or a step of this TaskRun, has started."""
+    return any(True for _ in (*_steps((obj,)), *_containers(obj)))
+
+
+def starting(job: Obj, dependents: Children) -> tuple[Cause, str] | None:
+    """Returns what a job in phase Running waits for, as long as no container of its run has started."""
+    run, name = dependents.run(job), name_of(job)
+    if run is None or started_at(dependents) is not None or status_of(run).get("completionTime"):
+        return None
+    waiting = [pod for pod in _pods_of_runs(dependents) if not _pod_ended(pod)]
+    if not waiting:
+        return Cause.DISPATCH, f"{name} waits for Tekton to make the pods of its run."
+    reasons = [pod_waits_for(pod) for pod in waiting]
+    return next((one for one in reasons if one[0] is not Cause.STARTING), reasons[0])
+
+
+def pod_waits_for(pod: Obj) -> tuple[Cause, str]:
+    """Returns what a pod without a started container waits for."""
+    name, scheduled = name_of(pod), condition(pod, "PodScheduled") or {}
+    if not spec_of(pod).get("nodeName") and scheduled.get("status") != "True":
+        text = one_line(scheduled.get("message"))
+        return Cause.SCHEDULING, f"pod {name} waits for a node{': ' + text if text else ''}"
+    for status in _statuses(pod):
+        waiting = (status.get("state") or {}).get("waiting") or {}
+        if _IMAGE.search(str(waiting.get("reason") or "")):
+            return Cause.IMAGE_PULL, f"pod {name} waits for image {status.get('image')}: {waiting['reason']}"
+    return Cause.STARTING, f"pod {name} is on its node; none of its containers has started"
+
+
+def _pods_of_runs(dependents: Children) -> Iterator[Obj]:
+    """The pods of tasks; a resolver's pod is not part of the run."""
+    resolvers = {str(job["metadata"]["uid"]) for job in dependents.resolve_jobs}
+    for pod in dependents.pods:
+        owners = pod["metadata"].get("ownerReferences") or ()
+        if not any(one.get("uid") in resolvers for one in owners):
+            yield pod
+
+
+def _pod_ended(pod: Obj) -> bool:
+    return status_of(pod).get("phase") in ("Succeeded", "Failed")
+
+
+def _statuses(pod: Obj) -> Iterable[Mapping[str, Any]]:
+    status = status_of(pod)
+    return (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+
+
+def _containers(pod: Obj) -> Iterator[datetime]:
+    for status in status_of(pod).get("containerStatuses") or ():
+        yield from _starts(status.get("state") or {})
+
+
+def _steps(task_runs: Iterable[Obj]) -> Iterator[datetime]:
+    for task_run in task_runs:
+        for step in status_of(task_run).get("steps") or ():
+            yield from _starts(step)
+
+
+def _starts(state: Mapping[str, Any]) -> Iterator[datetime]:
+    for how in ("running", "terminated"):
+        if at := moment((state.get(how) or {}).get("startedAt")):
+            yield at

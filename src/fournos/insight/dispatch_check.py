@@ -14,10 +14,9 @@ from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResource
 from fournos.engine.kube.probe import ClusterApi
 from fournos.engine.kube.resource import NAMESPACE, Key, Resource
 from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, BadNameError, name_of
-from fournos.insight.access import may
-from fournos.insight.dispatch import DispatchCheck, checks
+from fournos.insight.dispatch import DispatchCheck, ManagerCluster, checks, worker
 from fournos.insight.errors import FournosError
-from fournos.insight.workers import ManagerCluster, worker
+from fournos.insight.source import may
 from fournos.systems.multikueue.config import parse_all
 
 MANAGER: Final = "(manager)"

@@ -31,9 +31,7 @@ from fournos.engine.kube.resource import (
 )
 from fournos.engine.queueing.observe import covered
 from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
-from fournos.insight.access import Creator, may
-from fournos.insight.environment import KUEUE_NAMESPACE
-from fournos.insight.source import Source, or_error
+from fournos.insight.source import KUEUE_NAMESPACE, Creator, Source, may, or_error
 from fournos.insight.values import count, name_of, one_line, short, spec_of
 from fournos.systems.jobs import names
 

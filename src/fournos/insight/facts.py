@@ -15,12 +15,10 @@ from fournos.engine.kube.resource import Key, Obj, Resource, key_of, uid_of
 from fournos.engine.queueing.job import PRIORITY_BOOST
 from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.insight.children import Children, children, current_workload
-from fournos.insight.cohorts import members, usage_orders
-from fournos.insight.quota import Quota, Quotas
-from fournos.insight.snapshots import valued
+from fournos.insight.quota import Quota, Quotas, members, usage_orders
+from fournos.insight.snapshots import Lines, itself, valued
 from fournos.insight.source import DEFAULT_QUEUE, Source, or_error
 from fournos.insight.values import created, is_terminal, phase_of, spec_of, status_of
-from fournos.insight.views import Lines, itself
 
 _VISIBILITY: Final = ("visibility.kueue.x-k8s.io", "v1beta2")
 _NOT_WAITING: Final = frozenset({"QuotaReserved", "Finished"})

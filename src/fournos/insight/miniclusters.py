@@ -11,7 +11,7 @@ from fournos.engine.kube.resource import POD, Obj, key_of, owner_uids, uid_of
 from fournos.engine.queueing.podsets import queue_name
 from fournos.engine.queueing.workload import WORKLOAD
 from fournos.insight.errors import EndedError, FournosError, NoLogError, refusal
-from fournos.insight.log_sources import LogSource
+from fournos.insight.failure import LogSource
 from fournos.insight.source import Source
 from fournos.insight.values import created, name_of, status_of
 from fournos.systems.miniclusters import broker, build, names, script

@@ -14,12 +14,12 @@ from fournos.engine.kube.resource import Key, Obj, key_of
 from fournos.engine.queueing.observe import quotas_of, reserved
 from fournos.engine.queueing.workload import LOCAL_QUEUE
 from fournos.insight import quota
-from fournos.insight.cohorts import ZERO
 from fournos.insight.errors import MissingError
 from fournos.insight.facts import everywhere
 from fournos.insight.overview import KINDS as KINDS
 from fournos.insight.queue_reasons import queue_problem
 from fournos.insight.queues import QueueEntry, QueueFacts, entries, gather_queue
+from fournos.insight.quota import ZERO
 from fournos.insight.source import Source
 from fournos.insight.values import name_of, spec_of
 

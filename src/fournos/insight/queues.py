@@ -15,10 +15,9 @@ from fournos.insight.errors import MissingError
 from fournos.insight.facts import WaitFacts, everywhere, holders_among, queue_facts, without
 from fournos.insight.queue_reasons import queue_problem
 from fournos.insight.reasons import explain
-from fournos.insight.snapshots import valued
+from fournos.insight.snapshots import BY_KEY, BY_UID, valued
 from fournos.insight.source import Source
 from fournos.insight.values import created, one_line, spec_of
-from fournos.insight.views import BY_KEY, BY_UID
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,11 @@ from fournos.engine.api.conditions import condition
 from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.workload import view
+from fournos.insight.children import FAILED, RUNNING, starting, tasks
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts
 from fournos.insight.failure import failure
-from fournos.insight.queue_reasons import kept_from_quota, with_kueue
-from fournos.insight.shortage import short
-from fournos.insight.startup import starting
-from fournos.insight.tasks import FAILED, RUNNING, tasks
+from fournos.insight.queue_reasons import kept_from_quota, short, with_kueue
 from fournos.insight.values import (
     between,
     is_terminal,

@@ -16,7 +16,7 @@ from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.insight.children import label_of
 from fournos.insight.errors import FournosError
-from fournos.insight.selection import newest_first
+from fournos.insight.jobs import newest_first
 from fournos.insight.source import Source
 from fournos.insight.values import is_terminal, moment, name_of, one_line, phase_of, spec_of, status_of
 from fournos.systems.schedules.names import (

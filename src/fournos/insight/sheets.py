@@ -13,25 +13,28 @@ from fournos.api.kinds import APPWRAPPER, MINICLUSTER
 from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResourceError
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
-from fournos.insight import appwrapper_components, appwrapper_reasons, dispatch, miniclusters
-from fournos.insight.appwrapper_facts import explained
+from fournos.insight import appwrappers as appwrapper_components
+from fournos.insight import appwrappers as appwrapper_reasons
+from fournos.insight import dispatch, miniclusters
+from fournos.insight.appwrappers import explained
 from fournos.insight.errors import MissingError
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import everywhere
-from fournos.insight.frameworks_facts import gather
-from fournos.insight.frameworks_kinds import kinds_of
-from fournos.insight.frameworks_reasons import FrameworkFacts, explain, phase
-from fournos.insight.queued import WORKLOAD, priority_class, queue_name, workload_state
+from fournos.insight.frameworks import FrameworkFacts, explain, gather, kinds_of, phase
 from fournos.insight.source import Source
 from fournos.insight.values import (
+    WORKLOAD,
     between,
     created,
     name_of,
     one_line,
     phase_of,
     pod_phase,
+    priority_class,
+    queue_name,
     spec_of,
     status_of,
+    workload_state,
 )
 from fournos.systems.frameworks.kinds import Framework
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from importlib import import_module
+from typing import Any, Final
 
 from fournos.api.phase import NEW as NEW
-from fournos.api.phase import TERMINAL
+from fournos.api.phase import PHASE_TIME, TERMINAL
 from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import Key as Key
 from fournos.engine.kube.resource import Obj as Obj
 from fournos.engine.kube.resource import key_of as key_of
 from fournos.engine.kube.resource import uid_of as uid_of
+from fournos.engine.queueing.job import PRIORITY_LABEL
+from fournos.engine.queueing.podsets import queue_name as queue_name
+from fournos.engine.queueing.workload import LOCAL_QUEUE as LOCAL_QUEUE
+from fournos.engine.queueing.workload import WORKLOAD as WORKLOAD
+from fournos.engine.queueing.workload import view
+from fournos.insight.errors import FournosError
 from fournos.systems.jobs.names import ARCHIVED
 from fournos.systems.jobs.names import display_name as display_name
 
@@ -131,3 +139,84 @@ def number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.0f}" if 1e5 <= abs(value) < 1e15 else f"{value:.5g}"
+
+
+def priority_class(obj: Obj) -> str:
+    """The name of the priority class in the object's labels; "" if there is none."""
+    return str((obj["metadata"].get("labels") or {}).get(PRIORITY_LABEL) or "")
+
+
+def workload_state(workload: Obj) -> str:
+    """The state of a Workload in one word, such as Waiting or Admitted."""
+    return view(workload).state.value
+
+
+_PHASES: Final = {time: phase for phase, time in PHASE_TIME.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEntry:
+    """A phase and its duration."""
+
+    phase: str
+    length: timedelta
+    current: bool
+    start: datetime
+
+
+def timeline(job: Obj, now: datetime) -> list[TimelineEntry]:
+    """The phases of the job, in the order of entry.
+
+    A phase that was entered several times counts from the last entry.
+    """
+    times = status_of(job).get("phaseTimes") or {}
+    entered = [(at, name) for name in _PHASES if (at := moment(times.get(name)))]
+    # Times are whole seconds, so the fixed order of the phases, which sorting keeps, breaks ties.
+    entered.sort(key=lambda pair: pair[0])
+    result = []
+    for index, (at, name) in enumerate(entered):
+        if _PHASES[name] in TERMINAL:
+            continue
+        following = entered[index + 1][0] if index + 1 < len(entered) else None
+        result.append(TimelineEntry(_PHASES[name], (following or now) - at, following is None, at))
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class SpecDifference:
+    """A field of the spec that differs."""
+
+    path: str
+    """Relative to the spec, such as hardware.gpuCount; `\\.` is a dot within a name."""
+    first: Any
+    """The value in the first object; None if the field is absent."""
+    second: Any
+
+
+def differences(first: Obj, second: Obj) -> list[SpecDifference]:
+    """Returns the fields that differ, sorted by path.  A list counts as one value."""
+    old, new = (dict(leaves(spec_of(one))) for one in (first, second))
+    return [
+        SpecDifference(path, old.get(path), new.get(path))
+        for path in sorted({*old, *new})
+        if old.get(path) != new.get(path)
+    ]
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields path and value of each field that is not a map, in the form of `SpecDifference.path`."""
+    if not isinstance(value, Mapping) or (not value and path):
+        yield path, value
+        return
+    for name, inner in value.items():
+        step = str(name).replace(".", "\\.")
+        yield from leaves(inner, f"{path}.{step}" if path else step)
+
+
+def frame(rows: Iterable[Mapping[str, Any]]) -> Any:
+    """Returns a pandas DataFrame of these rows.  Raises FournosError if pandas is not installed."""
+    try:
+        pandas = import_module("pandas")
+    except ImportError:
+        raise FournosError("pandas is not installed", fix="pip install pandas") from None
+    return pandas.DataFrame(list(rows))

@@ -14,9 +14,8 @@ from fournos.engine.api.crd import schema
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.formats import dump, load_all
 from fournos.engine.kube.resource import Obj
-from fournos.insight.differences import SpecDifference, differences
 from fournos.insight.manifests import assign, check, field_path, place, rename, skeleton
-from fournos.insight.values import spec_of
+from fournos.insight.values import SpecDifference, differences, spec_of
 from fournos.web.runs.subject import JobSubject
 
 LARGEST: Final = 2**16

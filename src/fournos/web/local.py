@@ -25,9 +25,9 @@ from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.listening import listening
 from fournos.engine.runtime.process import collect_seldom, keep_objects
 from fournos.engine.runtime.reviews import TtlCache
-from fournos.insight.access import may
 from fournos.insight.caches import ObjectCaches, scopes
 from fournos.insight.overview import KINDS as JOB_KINDS
+from fournos.insight.source import may
 from fournos.web.errors import LoginNeededError, PageError
 from fournos.web.pages.all_pages import ACTIONS, DOWNLOADS, PAGES, WATCHED
 from fournos.web.render import Assets, Renderer

@@ -27,8 +27,7 @@ from fournos.engine.kube.client import Client
 from fournos.engine.kube.resource import SELF_SUBJECT_RULES_REVIEW, Resource
 from fournos.engine.runtime.decision import User
 from fournos.engine.runtime.reviews import BusyError, Reviewer, TtlCache, names_allowed, rules_review
-from fournos.insight.access import may
-from fournos.insight.source import Source
+from fournos.insight.source import Source, may
 from fournos.web.errors import LoginNeededError, PageError
 from fournos.web.rights import Permitted, Questions, SubjectRights
 from fournos.web.site import Viewer

@@ -27,10 +27,10 @@ from fournos.cli.get import next_steps
 from fournos.cli.progress import progress
 from fournos.cli.watch import ENDS
 from fournos.insight.facts import WaitFacts
-from fournos.insight.job_row import JobRow
-from fournos.insight.log_sources import WantedLogs, nothing
+from fournos.insight.failure import WantedLogs, nothing
+from fournos.insight.jobs import JobRow
 from fournos.insight.reasons import explain
-from fournos.insight.timeline import timeline
+from fournos.insight.values import timeline
 from fournos.systems.jobs.decide import _POLICIES
 from fournos.systems.jobs.metrics import cause_of
 from tests.unit.cli.api import Api, Program

@@ -26,7 +26,7 @@ from fournos.engine.kube.errors import AlreadyExistsError, KubeError, NoSuchReso
 from fournos.engine.kube.resource import JOB, POD, SELF_SUBJECT_ACCESS_REVIEW, Key, Obj, Resource, key_of
 from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.runtime.controller import matcher
-from fournos.insight.environment import jobs_namespace
+from fournos.insight.source import jobs_namespace
 from tests.unit.cli.objects import NOW, NS
 
 KINDS = {

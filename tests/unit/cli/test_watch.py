@@ -9,7 +9,7 @@ from fournos.cli import watch
 from fournos.cli.errors import Fail
 from fournos.cli.watch import changes, seconds
 from fournos.engine.kube.errors import ForbiddenError
-from fournos.insight.tasks import Task, tasks
+from fournos.insight.children import Task, tasks
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, ago, job, run, task_run
 

@@ -9,11 +9,11 @@ import pytest
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import Cause
 from fournos.engine.kube.resource import Key, Obj
-from fournos.insight.cohorts import available, members
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts, gather, in_line
 from fournos.insight.queue_reasons import Words, in_queue
 from fournos.insight.queues import entries, gather_queue
+from fournos.insight.quota import available, members
 from fournos.insight.reasons import explain
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, NS, cluster_queue, job, local_queue, workload

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fournos.insight.differences import SpecDifference, differences
+from fournos.insight.values import SpecDifference, differences
 
 
 def with_spec(spec: Any, name: str = "one") -> dict[str, Any]:

@@ -14,8 +14,7 @@ from fournos.engine.kube.resource import Obj
 from fournos.insight.children import Children
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts
-from fournos.insight.kueue_reasons import REASONS
-from fournos.insight.queue_reasons import Words, in_queue
+from fournos.insight.queue_reasons import REASONS, Words, in_queue
 from fournos.insight.quota import requests
 from fournos.insight.reasons import explain
 from tests.unit.cli.objects import NOW, cluster_queue, job, local_queue

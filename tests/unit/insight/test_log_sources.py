@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fournos.insight.log_sources import WantedLogs
+from fournos.insight.failure import WantedLogs
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,16 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Key, Obj
 from fournos.insight.caches import ObjectCaches
 from fournos.insight.facts import WaitFacts, Waiting, in_line
-from fournos.insight.snapshots import CARRIED, ObjectSnapshot, namespaces, valued, within
-from fournos.insight.views import Changed, Keyed, Lines
+from fournos.insight.snapshots import (
+    CARRIED,
+    Changed,
+    Keyed,
+    Lines,
+    ObjectSnapshot,
+    namespaces,
+    valued,
+    within,
+)
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NS, ago, job, local_queue, workload
 from tests.unit.insight.test_caches import versioned

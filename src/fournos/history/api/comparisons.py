@@ -30,7 +30,7 @@ from fournos.history.regressions.review import WATCHED, Acknowledgement, Baselin
 from fournos.history.regressions.series import Finding, Series, group, labels_text, runs_in_order
 from fournos.history.results.models import is_version
 from fournos.history.store.verdicts import MOST, newest_runs, review_in_its_namespace
-from fournos.insight.frames import frame
+from fournos.insight.values import frame
 
 if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService

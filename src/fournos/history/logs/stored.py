@@ -11,7 +11,7 @@ from typing import Final
 from fournos.engine.kube.resource import Key, Obj, is_terminating, owner_uids, uid_of
 from fournos.history.records import api_row
 from fournos.insight.children import RUN_LABEL, Children, label_of, task_of
-from fournos.insight.log_sources import RESOLVER
+from fournos.insight.failure import RESOLVER
 from fournos.insight.values import created, moment, name_of, spec_of, status_of
 from fournos.systems.jobs.names import ATTEMPT_LABEL
 

@@ -17,8 +17,7 @@ from fournos.history.recorder.observe import ObservedObject
 from fournos.history.records import Document
 from fournos.history.results.read import ResultFile, ResultProblem
 from fournos.history.results.tekton import tekton_results
-from fournos.insight.children import task_of
-from fournos.insight.tasks import tasks
+from fournos.insight.children import task_of, tasks
 from fournos.insight.values import name_of, spec_of, status_of
 from fournos.systems.jobs.names import RESULT_NAME
 from fournos.systems.jobs.own_job import believed

@@ -34,8 +34,7 @@ from fournos.history.logs.stored import StartedContainer, started_containers
 from fournos.history.recorder.steps import Journal, StoredRun
 from fournos.history.records import Identity
 from fournos.history.settings import HistorySettings
-from fournos.insight.children import Children, in_order
-from fournos.insight.startup import has_started
+from fournos.insight.children import Children, has_started, in_order
 from fournos.insight.values import spec_of, status_of
 from fournos.systems.jobs.names import JOB_NAME_LABEL
 

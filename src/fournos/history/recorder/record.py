@@ -21,8 +21,8 @@ from fournos.history.fingerprint import Fingerprint
 from fournos.history.recorder.documents import flavors_of
 from fournos.history.recorder.observe import ObservedObject
 from fournos.history.records import Ending, Identity, Record, Run
+from fournos.insight.children import started_at
 from fournos.insight.failure import failure
-from fournos.insight.startup import started_at
 from fournos.insight.values import moment, name_of, one_line, phase_of, spec_of, status_of
 from fournos.systems.jobs.metrics import cause_of
 

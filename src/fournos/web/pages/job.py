@@ -17,20 +17,19 @@ from fournos.engine.kube.formats import dump
 from fournos.engine.kube.resource import Obj, is_terminating
 from fournos.history.artifacts import ArtifactError, checked_path
 from fournos.history.estimates import Typical, sentence
-from fournos.insight.differences import leaves
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import gather as gather_facts
 from fournos.insight.failure import Failure
+from fournos.insight.jobs import HoldVerdict, cluster_of
 from fournos.insight.overview import KINDS
 from fournos.insight.quota import rows as quota_rows
 from fournos.insight.reasons import explain
-from fournos.insight.selection import cluster_of
-from fournos.insight.stopping import HoldVerdict
 from fournos.insight.values import (
     created,
     display_name,
     hardware,
     is_terminal,
+    leaves,
     name_of,
     one_line,
     phase_of,

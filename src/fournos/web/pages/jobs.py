@@ -21,10 +21,9 @@ from fournos.engine.api.values import format_time, parse_time
 from fournos.engine.kube.resource import Obj, uid_of
 from fournos.history.records import Run, recorded_row
 from fournos.insight.facts import everywhere
-from fournos.insight.job_row import JobRow
-from fournos.insight.snapshots import valued
+from fournos.insight.jobs import JobRow
+from fournos.insight.snapshots import BY_UID, Lines, valued
 from fournos.insight.values import created
-from fournos.insight.views import BY_UID, Lines
 from fournos.web.errors import PageError
 from fournos.web.pages.compare import MOST as COMPARED
 from fournos.web.rights import recorded_namespaces

@@ -18,8 +18,8 @@ from fournos.history.records import Run
 from fournos.history.results.models import Kpi, RunValues, Test, is_version
 from fournos.insight import schedules
 from fournos.insight.errors import FournosError
+from fournos.insight.jobs import cluster_of
 from fournos.insight.schedule_manifests import moment_of
-from fournos.insight.selection import cluster_of
 from fournos.insight.values import created, is_terminal, name_of, phase_of, spec_of
 from fournos.systems.schedules.names import CONFIRMS_LABEL, SCHEDULE_LABEL, TIME_LABEL
 from fournos.web.charts import COLOURS, Plot, PlotLine, PlotRun

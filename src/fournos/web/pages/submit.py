@@ -18,10 +18,10 @@ from fournos.engine.kube.formats import dump
 from fournos.engine.kube.resource import Obj, Resource
 from fournos.engine.queueing.workload import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
 from fournos.insight.clusters import gpus_of
-from fournos.insight.kueue_clusters import read as read_kueue_clusters
+from fournos.insight.manifests import UNKNOWN, unknown_names
+from fournos.insight.overview import read_kueue_clusters
 from fournos.insight.snapshots import namespaces
 from fournos.insight.source import Source, or_error
-from fournos.insight.unknown_names import UNKNOWN, unknown_names
 from fournos.insight.values import name_of, spec_of
 from fournos.web.errors import PageError
 from fournos.web.forms import (

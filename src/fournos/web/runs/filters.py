@@ -14,7 +14,7 @@ from multidict import MultiMapping
 from fournos.api.phase import Phase
 from fournos.client.errors import FournosError
 from fournos.engine.kube.resource import Obj
-from fournos.insight.selection import matches, wanted_labels, wanted_phases
+from fournos.insight.jobs import matches, wanted_labels, wanted_phases
 from fournos.insight.values import NEW, created, display_name, moment, name_of
 
 PHASES: Final = ("active", NEW, *(phase.value for phase in Phase))

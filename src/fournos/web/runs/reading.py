@@ -16,9 +16,8 @@ from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import EVENT, Obj, Resource
 from fournos.history.logs.stored import FailingLine, first_failed
 from fournos.history.records import Document
-from fournos.insight.children import Children, readable_children
+from fournos.insight.children import Children, Task, readable_children
 from fournos.insight.failure import Category, Failure, failure
-from fournos.insight.tasks import Task
 from fournos.insight.values import is_terminal, moment, one_line, phase_of
 from fournos.web.pages.logs import plain
 from fournos.web.runs.subject import JobSubject, PagePart, part

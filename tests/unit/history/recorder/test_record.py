@@ -23,7 +23,7 @@ from fournos.history.settings import HistorySettings
 from fournos.history.usage import of_job
 from fournos.insight.children import Children
 from fournos.insight.facts import WaitFacts
-from fournos.insight.job_row import JobRow
+from fournos.insight.jobs import JobRow
 from fournos.insight.reasons import explain
 from fournos.systems.jobs.metrics import DURATION, JobMetrics
 from tests.unit.cli.objects import NOW, ago, child, job, workload

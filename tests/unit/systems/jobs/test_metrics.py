@@ -13,7 +13,7 @@ from fournos.app.parts import TABLE
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.metrics import Metrics
-from fournos.insight.kueue_reasons import REASONS
+from fournos.insight.queue_reasons import REASONS
 from fournos.systems.jobs import metrics as jobs_metrics
 from fournos.systems.jobs.metrics import CAUSES, PIPELINES_MAX, JobMetrics, cause_of
 from fournos.systems.jobs.part import jobs_controller

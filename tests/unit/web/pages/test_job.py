@@ -22,8 +22,7 @@ from fournos.history.regressions.judge import judge
 from fournos.history.regressions.review import Baseline
 from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Kpi, Test, series_id
-from fournos.insight.children import RESOURCES
-from fournos.insight.tasks import Task
+from fournos.insight.children import RESOURCES, Task
 from fournos.web.errors import PageError
 from fournos.web.pages import job
 from fournos.web.pages import job as actions

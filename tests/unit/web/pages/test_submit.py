@@ -16,7 +16,7 @@ from fournos.engine.api.crd import schema
 from fournos.engine.kube.errors import AlreadyExistsError, ForbiddenError, InvalidError, KubeError
 from fournos.engine.queueing.workload import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
 from fournos.history.records import Detail, body
-from fournos.insight.differences import SpecDifference
+from fournos.insight.values import SpecDifference
 from fournos.web.errors import PageError
 from fournos.web.forms import (
     LARGEST,

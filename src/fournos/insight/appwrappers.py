@@ -1,25 +1,35 @@
-"""Explains the state of an AppWrapper and what to do about it, from facts that are already read.  Pure."""
+"""AppWrappers: their components, what belongs to them, and why one waits, is made again or has failed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
+from fournos.api.appwrapper import DEFINITION
 from fournos.api.kinds import APPWRAPPER
 from fournos.api.phase import Cause
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.kube.resource import Obj, key_of
+from fournos.engine.api.rules import Violation
+from fournos.engine.api.schema_readers import schema_violations
+from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
+from fournos.engine.kube.resource import POD, Key, Obj, controls, key_of
 from fournos.engine.queueing.podsets import queue_name
+from fournos.engine.queueing.workload import WORKLOAD
 from fournos.insight.children import current_workload
+from fournos.insight.errors import ManifestError, refusal
 from fournos.insight.explanation import Explanation
-from fournos.insight.facts import WaitFacts
+from fournos.insight.facts import WaitFacts, queue_facts
 from fournos.insight.queue_reasons import Words, in_queue, patch_command
 from fournos.insight.reasons import pod_problem
+from fournos.insight.source import Source
 from fournos.insight.values import name_of, one_line, phase_of, since, spec_of, status_of
-from fournos.systems.appwrappers.health import ComponentState, alive
-from fournos.systems.appwrappers.kinds import wrapped_kind
-from fournos.systems.appwrappers.names import ANNOTATION
+from fournos.systems.appwrappers.admission import problems
+from fournos.systems.appwrappers.build import WrapError, wrap
+from fournos.systems.appwrappers.health import ComponentState, Count, alive, component_of, count, other
+from fournos.systems.appwrappers.kinds import resource_of, wrapped_kind
+from fournos.systems.appwrappers.names import ANNOTATION, LABEL, USER_LABEL
 
 _KIND = f"{APPWRAPPER.plural}.{APPWRAPPER.group}"
 
@@ -189,3 +199,140 @@ def _conditions(wrapper: Obj) -> tuple[str, ...]:
         if found.get("status") == bad and one_line(found.get("message")):
             lines.append(f"{type_}: {found.get('reason')}: {one_line(found.get('message'))}")
     return tuple(lines)
+
+
+async def members(source: Source, wrapper: Obj) -> WrapperMembers:
+    """Returns the dependents of the AppWrapper.
+
+    A kind that is not installed, or that RBAC does not let us read, counts as having no objects.
+    """
+    namespace, name = key_of(wrapper)
+
+    async def listed(resource: Any, selector: str) -> list[Obj]:
+        try:
+            return (await source.list(resource, namespace=namespace, selector=selector)).items
+        except (NoSuchResourceError, ForbiddenError):
+            return []
+
+    components: dict[int, Obj] = {}
+    for index, status in enumerate(status_of(wrapper).get("componentStatus") or ()):
+        if status.get("name"):
+            resource = resource_of(spec_of(wrapper)["components"][index]["template"])
+            try:
+                live = await source.get(resource, Key(namespace, status["name"]))
+            except (NotFoundError, NoSuchResourceError, ForbiddenError):
+                continue
+            if controls(wrapper, live):
+                components[index] = live
+    return WrapperMembers(
+        workloads=tuple(one for one in await listed(WORKLOAD, "") if controls(wrapper, one)),
+        pods=tuple(await listed(POD, f"{LABEL}={name}")),
+        components=components,
+    )
+
+
+async def explained(source: Source, wrapper: Obj, now: datetime) -> tuple[Explanation, WrapperMembers]:
+    """Explains why the AppWrapper waits, is reset or has failed; also returns its dependents."""
+    dependents = await members(source, wrapper)
+    queue = queue_name(wrapper)
+    facts = await queue_facts(source, wrapper, queue) if queue else None
+    return explain(wrapper, dependents, facts, now), dependents
+
+
+@dataclass(frozen=True, slots=True)
+class WrappedComponent:
+    """A wrapped resource."""
+
+    kind: str
+    name: str
+    """The name of the resource; "(generated)" before one with a generateName is created."""
+    state: str
+    """Such as ready, pending, succeeded or "failed: REASON"; "not made" before its creation, "gone" after."""
+    pods: Count | None
+    """Its pods by state; None if it has none."""
+
+
+def components(wrapper: Obj, members: WrapperMembers) -> list[WrappedComponent]:
+    """Returns the components in their order in the spec."""
+    statuses = status_of(wrapper).get("componentStatus") or ()
+    listed = spec_of(wrapper).get("components") or ()
+    result = []
+    for index, component in enumerate(listed):
+        template = component["template"]
+        status = statuses[index] if index < len(statuses) else {}
+        asked = (template.get("metadata") or {}).get("name") or "(generated)"
+        pods = [pod for pod in members.pods if component_of(pod, len(listed)) == index]
+        result.append(
+            WrappedComponent(
+                str(template.get("kind")),
+                str(status.get("name") or asked),
+                _state(template, status, members.components.get(index)),
+                count(pods) if pods else None,
+            )
+        )
+    return result
+
+
+def _state(template: Obj, status: Any, live: Obj | None) -> str:
+    if is_true({"status": status}, "Finished"):
+        return ComponentState.SUCCEEDED.value
+    if live is None:
+        deployed = condition({"status": status}, "ResourcesDeployed") or {}
+        return "gone" if deployed.get("status") == "True" else "not made"
+    kind = wrapped_kind(template)
+    judged = other if kind is None else kind.health
+    judgement = judged(live) if judged is not None else None
+    if judgement is None:
+        return "there"
+    return f"{judgement.state.value}: {judgement.message}".removesuffix(": ")
+
+
+def kinds(wrapper: Obj) -> list[str]:
+    """The kinds of the components with their numbers, such as Pod, 2 Service."""
+    found = [str(one["template"].get("kind")) for one in spec_of(wrapper).get("components") or ()]
+    counts = {kind: found.count(kind) for kind in found}
+    return [kind if number == 1 else f"{number} {kind}" for kind, number in counts.items()]
+
+
+def user_of(wrapper: Obj) -> str:
+    """The user who created it, as the webhook has recorded; "" if it was not recorded."""
+    return str((wrapper["metadata"].get("labels") or {}).get(USER_LABEL) or "")
+
+
+def resets(wrapper: Obj) -> int:
+    """How often the AppWrapper was reset after a failure that counts."""
+    return int(status_of(wrapper).get("resettingCount") or 0)
+
+
+def wrapped(
+    manifests: Sequence[Mapping[str, Any]],
+    *,
+    name: str | None,
+    namespace: str | None,
+    queue: str | None,
+    option: str = "--name",
+) -> dict[str, Any]:
+    """Returns the AppWrapper of these manifests, checked by the rules of the API server and the webhook.
+
+    Without a `name` it is named like the first resource.  `option` is the caller's way to name it, for the
+    error.  Raises ManifestError.
+    """
+    chosen = name or str((manifests[0].get("metadata") or {}).get("name") or "")
+    if not chosen:
+        raise ManifestError("the first manifest has no name to take", fix=f"give one with {option}")
+    try:
+        wrapper = wrap(manifests, name=chosen, namespace=namespace, queue=queue)
+    except WrapError as error:
+        raise ManifestError(str(error), fix="correct the manifests and wrap them again") from None
+    _refuse(wrapper, problems(wrapper))
+    return wrapper
+
+
+def accepted(wrapper: Obj) -> None:
+    """Raises ManifestError with every reason for which this AppWrapper would be refused."""
+    _refuse(wrapper, schema_violations(DEFINITION, wrapper) or problems(wrapper))
+
+
+def _refuse(wrapper: Obj, broken: Sequence[Violation]) -> None:
+    if broken:
+        raise refusal(name_of(wrapper), broken, fix="correct the manifests and wrap them again")

@@ -1,23 +1,144 @@
-"""Explains the state of an object of a configured kind, from facts that are already read.  Pure."""
+"""Kinds that are queued by configuration: which they are, their objects, and why one of them waits."""
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from fournos.engine.kube.resource import Obj, is_terminating, key_of
+from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
+from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, is_terminating, key_of, uid_of
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.job import runs_elsewhere
 from fournos.engine.queueing.observe import ancestor_among
 from fournos.engine.queueing.podsets import queue_name
-from fournos.engine.queueing.workload import QUEUE_NAME_LABEL, QueueState, view
+from fournos.engine.queueing.workload import (
+    QUEUE_NAME_LABEL,
+    WORKLOAD,
+    BadNameError,
+    QueueState,
+    parse_name,
+    view,
+)
 from fournos.insight.children import current_workload
+from fournos.insight.errors import FournosError, MissingError
 from fournos.insight.explanation import Explanation
-from fournos.insight.facts import WaitFacts
+from fournos.insight.facts import WaitFacts, queue_facts
 from fournos.insight.queue_reasons import Words, in_queue, with_kueue
+from fournos.insight.source import Source
 from fournos.insight.values import name_of, one_line
 from fournos.systems.frameworks import kinds
-from fournos.systems.frameworks.kinds import Framework
+from fournos.systems.frameworks.kinds import FinishRule, Framework, TableError, load
 from fournos.systems.frameworks.queued import QueuedObject, annotations_of, queued
+
+
+def kinds_of(file: str) -> tuple[Framework, ...]:
+    """Returns the configured kinds, with those of `file`.  Raises FournosError if the file is invalid."""
+    try:
+        return load(file)
+    except TableError as error:
+        raise FournosError(str(error), fix="correct the file") from None
+
+
+def words_of(framework: Framework) -> set[str]:
+    """The accepted names of the kind, in lower case."""
+    one = framework.resource
+    words = {one.kind, one.plural, f"{one.plural}.{one.group}", f"{one.kind}.{one.group}", framework.name}
+    return {word.lower() for word in words}
+
+
+def resource_named(text: str, kinds: Sequence[Framework]) -> tuple[Resource, Framework | None]:
+    """Returns the kind that `text` names: a configured one by any of its names, else Kind.version.group.
+
+    Raises FournosError for an unknown or ambiguous name.
+    """
+    named = [one for one in kinds if text.lower() in words_of(one)]
+    if len(named) == 1:
+        return named[0].resource, named[0]
+    if named:
+        raise FournosError(f"several kinds are named {text}", fix=f"write one of {_known(named)}")
+    try:
+        return parse_name(text), None
+    except BadNameError as error:
+        raise FournosError(str(error), fix=f"known: {_known(kinds)}; others by Kind.version.group") from None
+
+
+def _known(kinds: Iterable[Framework]) -> str:
+    return ", ".join(one.name for one in kinds)
+
+
+def row_of(framework: Framework) -> tuple[str, str, str, str]:
+    """The name of the kind, how its objects are held, what they ask for, and what ends them."""
+    return framework.name, _held(framework), _asked(framework), _end_rule(framework)
+
+
+def _held(one: Framework) -> str:
+    return f"{one.hold.path}={_value(one.hold.held)}"
+
+
+def _asked(framework: Framework) -> str:
+    if framework.pod_sets:
+        return ", ".join(rule.template for rule in framework.pod_sets)
+    return ", ".join(f"{name}={amount}" for name, amount in framework.default_requests.items())
+
+
+def _end_rule(framework: Framework) -> str:
+    def words(rule: FinishRule) -> str:
+        return f"condition {rule.condition}" if rule.condition else str(rule.path)
+
+    return ", ".join(map(words, framework.finished))
+
+
+def _value(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+async def find_object(
+    source: Source, namespace: str, kinds: Sequence[Framework], text: str
+) -> tuple[Framework, Obj]:
+    """Returns the object that `text`, a [KIND/]NAME, names, and its kind.
+
+    Raises MissingError if there is none, and FournosError for an unknown kind or if several match.
+    """
+    kind, _, name = text.rpartition("/")
+    meant = [framework for framework in kinds if not kind or kind.lower() in words_of(framework)]
+    if not meant:
+        known = ", ".join(framework.name for framework in kinds)
+        raise FournosError(
+            f"{kind} is not a kind that is queued by configuration", fix=f"known: {known}; others: -f FILE"
+        )
+    there = []
+    for framework in meant:
+        try:
+            there.append((framework, await source.get(framework.resource, Key(namespace, name))))
+        except (NotFoundError, NoSuchResourceError):
+            continue
+        except ForbiddenError:
+            if kind:
+                raise
+    if len(there) == 1:
+        return there[0]
+    if there:
+        choice = " or ".join(f"{framework.resource.kind}/{name}" for framework, _ in there)
+        raise FournosError(f"several kinds have a {name}", fix=f"say which: {choice}")
+    others = [other for framework in meant for other in await _queued(source, namespace, framework)]
+    near = difflib.get_close_matches(name, others, n=3, cutoff=0.6)
+    plurals = ",".join(f"{framework.resource.plural}.{framework.resource.group}" for framework in meant)
+    look = f"see what there is: kubectl get {plurals} -n {namespace} -l {QUEUE_NAME_LABEL}"
+    raise MissingError(
+        f"no {' or '.join(framework.resource.kind for framework in meant)} {name} in namespace {namespace}",
+        fix=f"did you mean {' or '.join(near)}?" if near else look,
+    )
+
+
+async def _queued(source: Source, namespace: str, framework: Framework) -> list[str]:
+    try:
+        listed = await source.list(framework.resource, namespace=namespace, selector=QUEUE_NAME_LABEL)
+    except KubeError:
+        return []
+    return [name_of(one) for one in listed.items]
+
 
 _WEBHOOK = "turn the admission webhook on: kubectl apply -k deploy/frameworks"
 
@@ -164,3 +285,19 @@ def _ended(facts: FrameworkFacts, ending: str) -> Explanation:
 def _finalizers(obj: Obj) -> tuple[str, ...]:
     waits = obj["metadata"].get("finalizers") or ()
     return (f"finalizers hold it: {', '.join(waits)}",) if waits else ()
+
+
+async def gather(source: Source, framework: Framework, obj: Obj) -> FrameworkFacts:
+    """Reads the Workloads of the object, all Workloads of its namespace and the facts of its queue."""
+    inputs: list[Obj] = []
+    with suppress(NoSuchResourceError, ForbiddenError):  # the queue's facts explain this error better
+        inputs = (await source.list(WORKLOAD, namespace=key_of(obj).namespace)).items
+    uid, prebuilt, queue = uid_of(obj), prebuilt_name(obj), queue_name(obj)
+    own = [one for one in inputs if (controller_of(one) or {}).get("uid") == uid or name_of(one) == prebuilt]
+    return FrameworkFacts(
+        framework,
+        obj,
+        tuple(own),
+        tuple(inputs),
+        await queue_facts(source, obj, queue) if queue else None,
+    )
