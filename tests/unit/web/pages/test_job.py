@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
-from fournos.api.phase import Cause
 from fournos.client.errors import FournosError
 from fournos.engine.api.values import parse_time
 from fournos.engine.kube.errors import ForbiddenError, KubeError, NotFoundError
@@ -17,7 +16,7 @@ from fournos.engine.kube.resource import Key, Resource
 from fournos.history.api.comparisons import Trends
 from fournos.history.artifacts import Artifact
 from fournos.history.logs.stored import ContainerLog
-from fournos.history.records import Detail, Interval, KeepMark, body
+from fournos.history.records import Detail, KeepMark, body
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.review import Baseline
 from fournos.history.regressions.series import Point, Series
@@ -30,7 +29,7 @@ from fournos.web.pages.job import offers
 from fournos.web.runs.reading import live_events, recorded_events
 from fournos.web.runs.results import MOST, NOTHING, KpiCourse, courses, shown_results
 from fournos.web.runs.subject import JobSubject
-from fournos.web.runs.timeline import attempts, lanes, recorded_tasks, waiting_lane, waits
+from fournos.web.runs.timeline import attempts, lanes, recorded_tasks, waiting_lane
 from tests.history import a_run as stored_run
 from tests.history import at, keep_logs
 from tests.history import ended as ended_run
@@ -103,15 +102,12 @@ def test_tasks_of_the_history() -> None:
     assert recorded_tasks(None) == {}
 
 
-def test_the_ledger() -> None:
-    ledger = [Interval(at(0), at(60), Cause.QUOTA, "2 x\na100"), Interval(at(60), None, Cause.LOCK)]
-    assert [(one.cause, one.text, one.length) for one in waits(ledger)] == [
-        ("Quota", "2 x a100", "1m"),
-        ("Lock", "", ""),
-    ]
-    (lane,) = waiting_lane(ledger)
-    assert [bar.state for bar in lane.bars] == ["Quota", "Lock"]
-    assert waiting_lane([]) == []
+def test_what_a_run_waited_for_is_a_lane() -> None:
+    run = stored_run(waited_for="Quota", waited_for_text="2 x\na100", started_at=at(60))
+    (lane,) = waiting_lane(run)
+    (bar,) = lane.bars
+    assert (bar.state, bar.start, bar.end, lane.note) == ("Quota", at(0), at(60), "Quota: 2 x a100")
+    assert waiting_lane(stored_run()) == waiting_lane(None) == []
 
 
 def test_events_are_newest_first_and_tolerate_what_is_missing() -> None:
