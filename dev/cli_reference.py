@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from fournos.cli.app import EXAMPLES, build
-from fournos.cli.exits import MEANINGS
+from fournos.cli.errors import MEANINGS
 from fournos.cli.options import PANEL
 
 

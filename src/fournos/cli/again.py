@@ -8,13 +8,12 @@ from typing import Annotated
 import typer
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.cli import manifest as m
 from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.options import Format
 from fournos.cli.output import table
-from fournos.cli.submit import RepeatOption, WatchOption, documents_of
+from fournos.cli.submit import RepeatOption, WatchOption, assignment, documents_of
 from fournos.cli.watch import ENDS, follow_to_end
 from fournos.client.jobs import AsyncJob
 from fournos.client.submission import MATRIX_LABEL, axis
@@ -58,7 +57,7 @@ async def resubmit(
 
 
 async def _again(cli: Cli, name: str, assignments: list[str] | None, *, watch: bool, only_ended: bool) -> int:
-    changes = dict(m.assignment(one) for one in assignments or ())
+    changes = dict(assignment(one) for one in assignments or ())
     async with cli.session() as session:
         original = await find_job(cli, session, name)
         if only_ended and not is_terminal(original):

@@ -22,16 +22,17 @@ from fournos.cli import (
     schedule,
 )
 from fournos.cli.again import matrix, resubmit, retry
+from fournos.cli.appwrapper import wrap
 from fournos.cli.benchmarks import acknowledge_app, baseline_app, benchmarks
 from fournos.cli.command import verb
 from fournos.cli.compare_runs import compare, trend
-from fournos.cli.doctor import doctor
-from fournos.cli.estimate import estimate
-from fournos.cli.exits import MEANINGS
-from fournos.cli.explain import explain_job
+from fournos.cli.errors import MEANINGS
+from fournos.cli.explain import estimate, explain_job, queue
 from fournos.cli.get import get
+from fournos.cli.history import usage
 from fournos.cli.list import list_jobs
 from fournos.cli.logs import logs
+from fournos.cli.operate import doctor, run, web
 from fournos.cli.options import (
     CommonOptions,
     ContextOption,
@@ -41,14 +42,9 @@ from fournos.cli.options import (
     NoColorOption,
     Root,
 )
-from fournos.cli.queue import queue
-from fournos.cli.run import run
 from fournos.cli.stop import delete, hold, release, stop
 from fournos.cli.submit import submit
-from fournos.cli.usage import usage
 from fournos.cli.watch import wait, watch
-from fournos.cli.web import web
-from fournos.cli.wrap import wrap
 
 EXAMPLES: Final = (
     ("fournos submit -f job.yaml --watch", "submit a job and follow it to its end"),

@@ -6,16 +6,25 @@ from datetime import datetime
 from typing import Annotated, Final
 
 import typer
+import yaml
 from rich.text import Text
 
 from fournos.api.kinds import APPWRAPPER
 from fournos.cli.command import Cli, command_group, verb
-from fournos.cli.details import condition_table, created_fact, details, pod_table, workload_table
+from fournos.cli.errors import Fail
 from fournos.cli.explain import show_explanation
 from fournos.cli.find import find_of_kind, name_argument
-from fournos.cli.formatting import phase_text
-from fournos.cli.listing import EverywhereOption, ListTable, SelectorOption, show_list
-from fournos.cli.output import table
+from fournos.cli.list import EverywhereOption, ListTable, SelectorOption, show_list
+from fournos.cli.output import (
+    condition_table,
+    created_fact,
+    details,
+    phase_text,
+    pod_table,
+    table,
+    workload_table,
+)
+from fournos.cli.submit import read
 from fournos.insight.appwrappers import (
     WrapperMembers,
     components,
@@ -25,7 +34,9 @@ from fournos.insight.appwrappers import (
     resets,
     user_of,
     why,
+    wrapped,
 )
+from fournos.insight.manifests import documents
 from fournos.insight.values import (
     Obj,
     created,
@@ -144,3 +155,31 @@ async def explain_appwrapper(cli: Cli, name: NameArgument) -> None:
         wrapper = await find_of_kind(session, APPWRAPPER, name)
         explanation, _ = await explained(session.api, wrapper, cli.world.now())
     show_explanation(cli, wrapper, explanation)
+
+
+def wrap(
+    cli: Cli,
+    files: Annotated[
+        list[str],
+        typer.Option("--file", "-f", metavar="FILE", help="Manifests of any kind; - is standard input."),
+    ],
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="NAME", help="Its name; default: that of the first resource."),
+    ] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option("--queue", "-q", metavar="NAME", help="Its LocalQueue; default: the manifests' own."),
+    ] = None,
+) -> int:
+    """Wrap manifests into one AppWrapper, which Kueue admits and which ends as one. Needs no cluster.
+
+    \b
+    fournos wrap -f pod.yaml -f service.yaml --queue user-queue | kubectl apply -f -
+    """
+    manifests = [document for file in files for document in documents(read(file), file)]
+    if not manifests:
+        raise Fail("there is no manifest in these files", fix="name a file with at least one")
+    wrapper = wrapped(manifests, name=name, namespace=cli.common.namespace, queue=queue)
+    typer.echo(yaml.safe_dump(wrapper, sort_keys=False), nl=False)
+    return 0

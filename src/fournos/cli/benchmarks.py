@@ -10,9 +10,9 @@ import typer
 from rich.text import Text
 
 from fournos.cli.command import Cli, command_group, verb
-from fournos.cli.exits import Exit
+from fournos.cli.errors import Exit
 from fournos.cli.find import KpiOption, complete_owner
-from fournos.cli.listing import EverywhereOption
+from fournos.cli.list import EverywhereOption
 from fournos.cli.options import AllClustersOption, Format
 from fournos.cli.output import sparkline, table
 from fournos.cli.stored import RunArgument, api_data, history_of, selected

@@ -11,8 +11,7 @@ from rich.text import Text
 
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.cli.command import Cli, CliSession, command_group, verb
-from fournos.cli.errors import Fail
-from fournos.cli.exits import Exit
+from fournos.cli.errors import Exit, Fail
 from fournos.cli.find import completion
 from fournos.cli.options import Format
 from fournos.cli.output import table

@@ -14,20 +14,49 @@ import os
 import sys
 import traceback
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
-from dataclasses import fields
-from typing import Any, Final, TypeVar, get_type_hints
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, TypeAlias, TypeVar, get_type_hints
 
 import typer
 from rich.text import Text
 
-from fournos.cli.connect import CliSession as CliSession
-from fournos.cli.errors import Fail, from_client
-from fournos.cli.exits import Exit
+from fournos.cli.errors import Exit, Fail, from_client
 from fournos.cli.options import CommonOptions, Format, Root
 from fournos.cli.output import Output
+from fournos.client.asynchronous import AsyncClient
+from fournos.client.connection import dial
 from fournos.client.errors import FournosError, translated
 from fournos.insight import source
+from fournos.insight.dispatch import Dial
+
+CliSession: TypeAlias = AsyncClient
+"""What a command works with: an open connection and the effective namespace."""
+Connect: TypeAlias = Callable[
+    [Path | None, str | None, str | None, str], AbstractAsyncContextManager[CliSession]
+]
+"""Connects by the values of --kubeconfig, --context and -n, for an owner."""
+
+
+@asynccontextmanager
+async def connect(
+    kubeconfig: Path | None, context: str | None, namespace: str | None, owner: str
+) -> AsyncIterator[CliSession]:
+    async with AsyncClient(
+        kubeconfig=kubeconfig, context=context, namespace=namespace, owner=owner
+    ) as client:
+        yield client
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The external dependencies of a command: API servers and the clock."""
+
+    connect: Connect = connect
+    dial: Dial = dial
+    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
 
 class Cli:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fournos.cli.command import Cli
-from fournos.cli.errors import Fail
-from fournos.cli.exits import Exit
+from fournos.cli.errors import Exit, Fail
 from fournos.cli.find import KpiOption
 from fournos.cli.options import AllClustersOption, Format
 from fournos.cli.output import sparkline, table

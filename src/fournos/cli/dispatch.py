@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from fournos.cli.command import Cli, command_group, verb
-from fournos.cli.exits import Exit
+from fournos.cli.errors import Exit
 from fournos.cli.options import Format
 from fournos.cli.output import table
 from fournos.insight.dispatch import (

@@ -11,11 +11,8 @@ from rich.text import Text
 
 from fournos.api.phase import ACTIVE
 from fournos.cli.command import Cli
-from fournos.cli.details import section
 from fournos.cli.find import NameArgument, find_job
-from fournos.cli.formatting import phase_text
-from fournos.cli.output import table
-from fournos.cli.progress import headline
+from fournos.cli.output import headline, phase_text, section, table
 from fournos.cli.stored import api_data, estimated
 from fournos.insight.explanation import Explanation, as_data
 from fournos.insight.facts import gather
@@ -25,6 +22,15 @@ from fournos.insight.values import Obj, between, key_of, phase_of, spec_of, stat
 
 if TYPE_CHECKING:
     from fournos.history.estimates import Typical
+from typing import Annotated
+
+import typer
+
+from fournos.cli.command import CliSession
+from fournos.cli.find import complete_name, completion
+from fournos.cli.stored import history_of
+from fournos.insight.queues import QueueEntry, entries, gather_queue
+from fournos.insight.values import LOCAL_QUEUE, since, uid_of
 
 
 async def explain_job(cli: Cli, name: NameArgument) -> None:
@@ -102,3 +108,98 @@ def _holders(holders: Sequence[Obj], now: datetime) -> list[tuple[str | Text, ..
         )
         for holder in holders
     ]
+
+
+async def queue(
+    cli: Cli,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[QUEUE]",
+            help="Name of a LocalQueue; default: FOURNOS_KUEUE_LOCAL_QUEUE_NAME, or fournos-queue.",
+            autocompletion=completion(LOCAL_QUEUE),
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Show a whole queue: who waits, of all namespaces that share it, in which order, and why each.
+
+    \b
+    fournos queue
+    fournos queue gpu-queue -o json
+    """
+    async with cli.session() as session:
+        facts = await gather_queue(session.api, session.namespace, name or cli.queue)
+    waiting = entries(facts, cli.world.now())
+    if cli.output.structured:
+        cli.output.data([one.as_data() for one in waiting])
+    elif not waiting:
+        cli.output.hint(f"Nothing waits in {facts.base.queue_name}.")
+    else:
+        cli.output.lines(queue_view(waiting, cli.world.now(), width=cli.output.width))
+
+
+def queue_view(waiting: Sequence[QueueEntry], now: datetime, *, width: int | None) -> list[Text]:
+    header = ["PLACE", "NAMESPACE", "NAME", "OWNER", "PRIORITY", "FOR", "REASON"]
+    rows = [
+        (
+            str(entry.place or "-"),
+            entry.namespace,
+            entry.name if entry.kind == "FournosJob" else f"{entry.kind.lower()}/{entry.name}",
+            entry.owner or "-",
+            str(entry.priority),
+            since(entry.since, now),
+            entry.reason,
+        )
+        for entry in waiting
+    ]
+    return table(header, rows, width=width, spare=("PRIORITY", "NAMESPACE", "OWNER"))
+
+
+EstimatedArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="[NAME]",
+        help="A job; without it, all jobs of the namespace that wait or run.",
+        autocompletion=complete_name,
+        show_default=False,
+    ),
+]
+
+
+async def estimate(cli: Cli, name: EstimatedArgument = "") -> None:
+    """Say how long a job has run or where it waits, and how long runs of its kind took.
+
+    That is the median of the newest comparable runs in the history. A waiting job starts about as many times
+    that length from now as its place in the queue, if those before it take as long.
+
+    \b
+    fournos estimate
+    fournos estimate llama-7b
+    """
+    async with cli.session() as session:
+        history = history_of(session)
+        if name:
+            job = await find_job(cli, session, name)
+            jobs = [await history.estimate(uid_of(job))]
+            facts = await gather(session.api, job, queue=cli.queue)
+            places = {jobs[0].name: facts.place}
+        else:
+            jobs = await history.estimates()
+            places = await _places(cli, session) if any(not one.running_since for one in jobs) else {}
+    if cli.output.structured:
+        cli.output.data([api_data(one) for one in jobs])
+        return
+    from fournos.history.estimates import sentence
+
+    for one in jobs:
+        cli.output.say(sentence(one, cli.world.now(), places.get(one.name)))
+    if not jobs:
+        cli.output.hint("No job waits or runs.")
+
+
+async def _places(cli: Cli, session: CliSession) -> dict[str, int | None]:
+    """Returns the names of the jobs that wait in the queue, and their places."""
+    queue = await gather_queue(session.api, session.namespace, cli.queue)
+    line = entries(queue, cli.world.now())
+    return {one.name: one.place or None for one in line if one.namespace == session.namespace}

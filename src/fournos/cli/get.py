@@ -10,11 +10,17 @@ from rich.text import Text
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.command import Cli, CliSession
-from fournos.cli.details import condition_table, created_fact, details, section, steps_table
 from fournos.cli.find import NameArgument, find_job
-from fournos.cli.formatting import phase_style
-from fournos.cli.output import table
-from fournos.cli.progress import task_lines
+from fournos.cli.output import (
+    condition_table,
+    created_fact,
+    details,
+    phase_style,
+    section,
+    steps_table,
+    table,
+    task_lines,
+)
 from fournos.client.errors import MissingError
 from fournos.engine.api.conditions import condition, is_true
 from fournos.insight.children import Children, children, tasks
@@ -75,7 +81,7 @@ async def _gone(cli: Cli, session: CliSession, name: str, missing: MissingError)
     """Shows a job that only the history has."""
     from fournos.cli.stored import history_of, waited_line
     from fournos.client.errors import NoHistoryError
-    from fournos.client.recorded_jobs import RecordedJob, recorded_job
+    from fournos.client.job_methods import RecordedJob, recorded_job
 
     stored: RecordedJob | None = None
     with suppress(NoHistoryError):

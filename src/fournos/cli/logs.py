@@ -13,8 +13,7 @@ import typer
 from rich.text import Text
 
 from fournos.cli.command import Cli
-from fournos.cli.errors import Fail
-from fournos.cli.exits import Exit
+from fournos.cli.errors import Exit, Fail
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.stored import history_of
 from fournos.client.connection import Api

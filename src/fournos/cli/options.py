@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from fournos.cli.connect import World
+    from fournos.cli.command import World
 
 
 class Format(StrEnum):
@@ -116,7 +116,7 @@ class CommonOptions:
 
 def _world() -> World:
     # Imported here: it needs the HTTP client.
-    from fournos.cli.connect import World
+    from fournos.cli.command import World
 
     return World()
 

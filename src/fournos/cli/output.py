@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import yaml
@@ -14,9 +15,26 @@ from rich.segment import Segment
 from rich.text import Text
 
 from fournos.api.kinds import Resource
+from fournos.api.phase import Phase
 from fournos.cli.options import Format
 from fournos.engine.api.values import escaped, escaped_json, escaped_line
-from fournos.insight.values import Obj
+from fournos.insight.children import CANCELLED, FAILED, RUNNING, SKIPPED, SUCCEEDED, WAITING, Task
+from fournos.insight.values import (
+    Obj,
+    between,
+    conditions_of,
+    created,
+    name_of,
+    one_line,
+    phase_of,
+    pod_phase,
+    short,
+    since,
+    spec_of,
+    status_of,
+    timeline,
+    workload_state,
+)
 
 GAP = 2
 LEGIBLE = 32
@@ -169,3 +187,153 @@ def sparkline(values: Sequence[float]) -> str:
     if high == low:
         return _BARS[3] * len(values)
     return "".join(_BARS[round((value - low) / (high - low) * (len(_BARS) - 1))] for value in values)
+
+
+_STYLES: Final = {
+    **{phase.value: phase.traits.style for phase in Phase},
+    # of AppWrappers
+    "Suspended": "yellow",
+    "Resuming": "blue",
+    "Resetting": "magenta",
+    "Suspending": "magenta",
+    "Terminating": "magenta",
+    # of MiniClusters
+    "Waiting": "yellow",
+    "Ready": "green",
+    "Finished": "dim",
+    # of schedules; Suspended as of AppWrappers
+    "Invalid": "bold red",
+    "Overlapping": "magenta",
+    "Active": "blue",
+}
+
+
+def phase_text(phase: str) -> Text:
+    return Text(phase, style=phase_style(phase))
+
+
+def connection_text(error: Exception | None) -> str:
+    """What is said when a watch breaks, and when it works again: None."""
+    return f"connection lost, trying again: {error}" if error else "connected again"
+
+
+def phase_style(phase: str) -> str:
+    return _STYLES.get(phase, "dim")
+
+
+_MARKS: Final = {
+    SUCCEEDED: ("✓", "green"),
+    FAILED: ("✗", "bold red"),
+    CANCELLED: ("✗", "magenta"),
+    SKIPPED: ("-", "dim"),
+    RUNNING: ("▶", "bold blue"),
+    WAITING: ("·", "dim"),
+}
+
+
+def headline(job: Obj) -> Text:
+    """Returns one line with name, phase, cluster and attempt."""
+    status = status_of(job)
+    line = Text.assemble((name_of(job), "bold"), "  ", phase_text(phase_of(job)))
+    if status.get("cluster"):
+        line.append(f"  on {status['cluster']}")
+    if (status.get("attempt") or 0) > 1:
+        line.append(f"  attempt {status['attempt']}")
+    return line
+
+
+def progress(job: Obj, tasks: list[Task], now: datetime) -> list[Text]:
+    """Returns the phases, with the tasks below Running, and the message."""
+    entries = timeline(job, now)
+    lines = [headline(job)]
+    for entry in entries:
+        mark, style = ("▶", phase_style(entry.phase)) if entry.current else ("✓", "green")
+        lines.append(Text.assemble("  ", (mark, style), f" {entry.phase:<10} ", (short(entry.length), "dim")))
+        if entry.phase == "Running":
+            lines += task_lines(tasks, now, indent=6)
+    if message := one_line(status_of(job).get("message")):
+        lines.append(Text(f"  {message}"))
+    return lines
+
+
+def task_lines(found: list[Task], now: datetime, *, indent: int) -> list[Text]:
+    width = max((len(task.name) for task in found), default=0)
+    return [_task_line(task, now, indent, width) for task in found]
+
+
+def _task_line(task: Task, now: datetime, indent: int, width: int) -> Text:
+    mark, style = _MARKS[task.state]
+    took = between(task.started, task.finished, now) if task.started else task.state.lower()
+    line = Text.assemble(" " * indent, (mark, style), f" {task.name:<{width}}  ", (took, "dim"))
+    if task.final:
+        line.append("  finally", style="dim")
+    if task.state in (FAILED, SKIPPED) and task.message:
+        line.append(f"  {task.message}")
+    return line
+
+
+def details(
+    obj: Obj, facts: Iterable[tuple[str, object]], sections: Iterable[tuple[str, Sequence[Text]]]
+) -> list[Text]:
+    """Returns the headline, the facts that have a value and the sections that have lines."""
+    lines = [headline(obj)]
+    lines += [Text.assemble("  ", (f"{label:<13}", "dim"), str(value)) for label, value in facts if value]
+    for title, body in sections:
+        lines += section(title, body)
+    return lines
+
+
+def section(title: str, body: Sequence[Text]) -> list[Text]:
+    """Returns a title and the indented lines below it; nothing without lines."""
+    if not body:
+        return []
+    return [Text(), Text(title, style="bold"), *(Text("  ").append_text(line) for line in body)]
+
+
+def created_fact(obj: Obj, now: datetime) -> str:
+    """The time of creation, and how long ago that was."""
+    return f"{created(obj)} ({since(created(obj), now)} ago)"
+
+
+def condition_table(obj: Obj, now: datetime, width: int | None) -> list[Text]:
+    rows = [
+        (
+            str(c.get("type")),
+            str(c.get("status")),
+            str(c.get("reason") or "-"),
+            since(c.get("lastTransitionTime"), now),
+            one_line(c.get("message")),
+        )
+        for c in conditions_of(obj)
+    ]
+    header = ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE")
+    return table(header, rows, width=width and width - 2) if rows else []
+
+
+def pod_table(
+    pods: Iterable[Obj], now: datetime, width: int | None, *, rank_of: Callable[[Obj], str] | None = None
+) -> list[Text]:
+    """`rank_of`: the rank of each pod is the first column."""
+    rows = [
+        (
+            *((rank_of(pod) or "services",) if rank_of else ()),
+            name_of(pod),
+            since(created(pod), now),
+            pod_phase(pod).lower(),
+            str(spec_of(pod).get("nodeName") or "-"),
+        )
+        for pod in pods
+    ]
+    header = (*(("RANK",) if rank_of else ()), "NAME", "AGE", "STATE", "NODE")
+    return table(header, rows, width=width) if rows else []
+
+
+def steps_table(steps: Sequence[tuple[str, str]]) -> list[Text]:
+    """Returns commands, each with what it does."""
+    width = max(len(command) for command, _ in steps)
+    return [Text.assemble(f"{command:<{width}}   ", (text, "dim")) for command, text in steps]
+
+
+def workload_table(workloads: Iterable[Obj], now: datetime, width: int | None) -> list[Text]:
+    rows = [(name_of(one), since(created(one), now), workload_state(one)) for one in workloads]
+    return table(("NAME", "AGE", "STATE"), rows, width=width) if rows else []

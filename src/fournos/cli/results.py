@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fournos.cli.command import Cli, command_group, verb
-from fournos.cli.errors import Fail
-from fournos.cli.exits import Exit
+from fournos.cli.errors import Exit, Fail
 from fournos.cli.options import AllClustersOption, ToOption
 from fournos.cli.output import table
 from fournos.cli.stored import RunArgument, history_of, result_table, selected

@@ -12,12 +12,10 @@ from rich.text import Text
 
 from fournos.api.kinds import FOURNOS_JOB, FOURNOS_SCHEDULE
 from fournos.cli.command import Cli, CliSession, command_group, verb
-from fournos.cli.details import condition_table, created_fact, details, steps_table
-from fournos.cli.exits import Exit
+from fournos.cli.errors import Exit
 from fournos.cli.find import find_one, name_argument
-from fournos.cli.formatting import phase_text
-from fournos.cli.listing import EverywhereOption, ListTable, SelectorOption, show_list
-from fournos.cli.output import table
+from fournos.cli.list import EverywhereOption, ListTable, SelectorOption, show_list
+from fournos.cli.output import condition_table, created_fact, details, phase_text, steps_table, table
 from fournos.cli.schedule_create import create
 from fournos.cli.stop import YesOption, ask
 from fournos.client.errors import DeletedError

@@ -12,7 +12,6 @@ from fournos.api.kinds import FOURNOS_SCHEDULE
 from fournos.cli.again import SetOption
 from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
-from fournos.cli.manifest import put
 from fournos.cli.submit import (
     DryRun,
     DryRunOption,
@@ -20,6 +19,7 @@ from fournos.cli.submit import (
     OwnerOption,
     SetStringOption,
     documents_of,
+    put,
     refuse_unknown,
 )
 from fournos.client.submission import axis

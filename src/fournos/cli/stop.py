@@ -9,8 +9,7 @@ import typer
 
 from fournos.api.phase import HOLDING
 from fournos.cli.command import Cli, CliSession
-from fournos.cli.errors import Fail
-from fournos.cli.exits import Exit
+from fournos.cli.errors import Exit, Fail
 from fournos.cli.find import NamesArgument, find_job
 from fournos.client.jobs import AsyncJob
 from fournos.insight.jobs import HoldVerdict, StopVerdict

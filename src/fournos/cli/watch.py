@@ -15,12 +15,10 @@ from rich.text import Text
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import Phase
 from fournos.cli.command import Cli, CliSession
-from fournos.cli.errors import Fail
-from fournos.cli.exits import Exit
+from fournos.cli.errors import Exit, Fail
 from fournos.cli.find import NameArgument, find_job
-from fournos.cli.formatting import connection_text, phase_text
-from fournos.cli.progress import progress
-from fournos.client.follow import Follower
+from fournos.cli.output import connection_text, phase_text, progress
+from fournos.client.watches import Follower
 from fournos.engine.api.values import parse_duration
 from fournos.insight.children import RUN_KINDS, Task, tasks
 from fournos.insight.values import Obj, is_terminal, name_of, one_line, phase_of, status_of

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 
-from fournos.client.appwrappers import AsyncAppWrapper as AsyncAppWrapper
 from fournos.client.asynchronous import AsyncClient as AsyncClient
 from fournos.client.clusters import AsyncCluster as AsyncCluster
-from fournos.client.dispatch import AsyncDispatch as AsyncDispatch
+from fournos.client.clusters import AsyncDispatch as AsyncDispatch
+from fournos.client.clusters import AsyncQueue as AsyncQueue
+from fournos.client.connection import Handles as Handles
 from fournos.client.errors import ApiError as ApiError
 from fournos.client.errors import ConflictError as ConflictError
 from fournos.client.errors import DeletedError as DeletedError
@@ -27,14 +28,10 @@ from fournos.client.errors import ObjectFailed as ObjectFailed
 from fournos.client.errors import RefusedError as RefusedError
 from fournos.client.errors import UnreachableError as UnreachableError
 from fournos.client.errors import WaitTimeout as WaitTimeout
-from fournos.client.frames import Handles as Handles
 from fournos.client.handles import ObjectEvent as ObjectEvent
 from fournos.client.jobs import AsyncJob as AsyncJob
 from fournos.client.jobs import JobEvent as JobEvent
 from fournos.client.logs import LogLine as LogLine
-from fournos.client.miniclusters import AsyncMiniCluster as AsyncMiniCluster
-from fournos.client.objects import AsyncObject as AsyncObject
-from fournos.client.queues import AsyncQueue as AsyncQueue
 from fournos.client.schedules import AsyncSchedule as AsyncSchedule
 from fournos.client.synchronous import AppWrapper as AppWrapper
 from fournos.client.synchronous import Client as Client
@@ -45,6 +42,9 @@ from fournos.client.synchronous import MiniCluster as MiniCluster
 from fournos.client.synchronous import Object as Object
 from fournos.client.synchronous import Queue as Queue
 from fournos.client.synchronous import Schedule as Schedule
+from fournos.client.workloads import AsyncAppWrapper as AsyncAppWrapper
+from fournos.client.workloads import AsyncMiniCluster as AsyncMiniCluster
+from fournos.client.workloads import AsyncObject as AsyncObject
 from fournos.insight.failure import Category as Category
 from fournos.insight.failure import Failure as Failure
 

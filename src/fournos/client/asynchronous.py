@@ -2,8 +2,227 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from fournos.api.kinds import APPWRAPPER, FOURNOS_CLUSTER, FOURNOS_SCHEDULE, MINICLUSTER
+from fournos.client.clusters import AsyncCluster, AsyncDispatch, AsyncQueue
+from fournos.client.connection import ClientConnection, Handles, by_phase
+from fournos.client.errors import typed
 from fournos.client.job_methods import JobMethods
-from fournos.client.kind_methods import KindMethods
+from fournos.client.schedules import AsyncSchedule, schedule_body
+from fournos.client.workloads import AsyncAppWrapper, AsyncMiniCluster, AsyncObject
+from fournos.engine.queueing.workload import LOCAL_QUEUE, WORKLOAD
+from fournos.insight.jobs import newest_first
+from fournos.insight.source import clusters_namespace
+from fournos.insight.values import name_of
+
+if TYPE_CHECKING:
+    from fournos.client.submission import JobSpec, Manifest
+    from fournos.engine.kube.resource import Resource
+    from fournos.insight.queues import QueueEntry
+    from fournos.systems.frameworks.kinds import Framework
+
+
+class KindMethods(ClientConnection):
+    """What a client does with all kinds but jobs."""
+
+    # --- clusters and queues -----------------------------------------------------------------------------
+
+    @typed
+    async def clusters(self, *, namespace: str | None = None) -> Handles[AsyncCluster]:
+        """Returns the clusters that jobs run on, sorted by name.
+
+        The namespace defaults to HEARTH_NAMESPACE, else "hearth".
+        """
+        found = await self._listed(FOURNOS_CLUSTER, namespace=namespace or clusters_namespace())
+        return Handles(AsyncCluster(self, one) for one in sorted(found, key=name_of))
+
+    @typed
+    async def cluster(self, name: str, *, namespace: str | None = None) -> AsyncCluster:
+        """Returns the cluster of this name.  Raises MissingError."""
+        obj = await self._found(
+            FOURNOS_CLUSTER,
+            name,
+            noun="cluster",
+            namespace=namespace or clusters_namespace(),
+            command="fournos cluster",
+        )
+        return AsyncCluster(self, obj)
+
+    @typed
+    async def queues(self) -> Handles[AsyncQueue]:
+        """Returns the LocalQueues of the namespace, sorted by name."""
+        found = await self._listed(LOCAL_QUEUE)
+        return Handles(AsyncQueue(self, one) for one in sorted(found, key=name_of))
+
+    @typed
+    async def queue(self, name: str | None = None) -> list[QueueEntry]:
+        """Returns the pending objects of a LocalQueue's ClusterQueue, in order, each with its reason.
+
+        The objects are of all namespaces that share the ClusterQueue.
+        """
+        from fournos.insight.queues import entries, gather_queue
+
+        found = await gather_queue(self.api, self.namespace, name or self.queue_name)
+        return entries(found, datetime.now(UTC))
+
+    # --- schedules -----------------------------------------------------------------------------------------
+
+    @typed
+    async def schedules(self, *, selector: str = "", everywhere: bool = False) -> Handles[AsyncSchedule]:
+        """Returns the schedules of the namespace, sorted by name; `everywhere` means all namespaces."""
+        found = await self._listed(FOURNOS_SCHEDULE, selector=selector, everywhere=everywhere)
+        return Handles(AsyncSchedule(self, one) for one in sorted(found, key=name_of))
+
+    @typed
+    async def schedule(self, name: str) -> AsyncSchedule:
+        """Returns the schedule of this name.  Raises MissingError."""
+        found = await self._found(FOURNOS_SCHEDULE, name, noun="schedule", command="fournos schedule")
+        return AsyncSchedule(self, found)
+
+    @typed
+    async def create_schedule(
+        self,
+        /,
+        name: str,
+        job: JobSpec,
+        times: str | Sequence[str],
+        *,
+        time_zone: str,
+        matrix: Mapping[str, Sequence[Any]] | None = None,
+        **options: Any,
+    ) -> AsyncSchedule:
+        """Creates a schedule of a job and returns its handle.
+
+        `times` are cron expressions of five fields, or @daily and the like, in the IANA `time_zone`.  Each
+        time there is one job for each combination of the values of `matrix`, path → values.  `options` are
+        further fields of a FournosSchedule's spec, such as concurrency_policy="Replace".
+        Times and jobs are checked first: raises FournosError and ManifestError.
+        """
+        matrix = matrix or {}
+        body = schedule_body(name, job, times, time_zone, owner=self.owner, matrix=matrix, options=options)
+        return AsyncSchedule(self, await self.api.create(FOURNOS_SCHEDULE, self._placed(body)))
+
+    # --- AppWrappers ---------------------------------------------------------------------------------------
+
+    @typed
+    async def appwrappers(
+        self, *, phase: str | Sequence[str] = (), selector: str = "", everywhere: bool = False
+    ) -> Handles[AsyncAppWrapper]:
+        """Returns the AppWrappers of the namespace, newest first; `everywhere` means all namespaces."""
+        found = await self._listed(APPWRAPPER, selector=selector, everywhere=everywhere)
+        handles = [AsyncAppWrapper(self, one) for one in newest_first(found)]
+        return by_phase(handles, phase)
+
+    @typed
+    async def appwrapper(self, name: str) -> AsyncAppWrapper:
+        """Returns the AppWrapper of this name.  Raises MissingError."""
+        found = await self._found(APPWRAPPER, name, noun="AppWrapper", command="fournos appwrapper")
+        return AsyncAppWrapper(self, found)
+
+    @typed
+    async def submit_appwrapper(
+        self,
+        resources: Manifest | Sequence[Mapping[str, Any]],
+        *,
+        name: str | None = None,
+        queue: str | None = None,
+    ) -> AsyncAppWrapper:
+        """Submits an AppWrapper and returns its handle.
+
+        `resources` is an AppWrapper, or the resources to wrap: manifests, or the path of a file with them.
+        The client checks them first and raises ManifestError.  `name` is by default that of the first
+        resource, `queue` the LocalQueue that the resources name.
+        """
+        from fournos.client.submission import appwrapper
+
+        wanted = self._placed(appwrapper(resources, name=name, queue=queue))
+        return AsyncAppWrapper(self, await self.api.create(APPWRAPPER, wanted))
+
+    # --- MiniClusters --------------------------------------------------------------------------------------
+
+    @typed
+    async def miniclusters(
+        self, *, phase: str | Sequence[str] = (), selector: str = "", everywhere: bool = False
+    ) -> Handles[AsyncMiniCluster]:
+        """Returns the MiniClusters of the namespace, newest first; `everywhere` means all namespaces."""
+        found = await self._listed(MINICLUSTER, selector=selector, everywhere=everywhere)
+        return by_phase([AsyncMiniCluster(self, one) for one in newest_first(found)], phase)
+
+    @typed
+    async def minicluster(self, name: str) -> AsyncMiniCluster:
+        """Returns the MiniCluster of this name.  Raises MissingError."""
+        found = await self._found(MINICLUSTER, name, noun="MiniCluster", command="fournos minicluster")
+        return AsyncMiniCluster(self, found)
+
+    @typed
+    async def submit_minicluster(self, manifest: Manifest) -> AsyncMiniCluster:
+        """Submits a MiniCluster and returns its handle.
+
+        `manifest` is a mapping or the path of a file.  The client checks it first, by the API server's rules,
+        and raises ManifestError.
+        """
+        from fournos.client.submission import minicluster
+
+        wanted = self._placed(minicluster(manifest))
+        return AsyncMiniCluster(self, await self.api.create(MINICLUSTER, wanted))
+
+    # --- dispatched jobs -----------------------------------------------------------------------------------
+
+    @typed
+    async def dispatched(self) -> Handles[AsyncDispatch]:
+        """Returns the queued jobs of the namespace that MultiKueue dispatches to other clusters."""
+        from fournos.insight.dispatch import checks_by_name, entry_of
+
+        known = await checks_by_name(self.api)
+        found = [(one, entry_of(one, known)) for one in await self._listed(WORKLOAD)]
+        return Handles(AsyncDispatch(self, one, known[entry["name"]]) for one, entry in found if entry)
+
+    @typed
+    async def dispatch(self, name: str) -> AsyncDispatch:
+        """Returns where the job of this name runs.
+
+        Raises MissingError if it is not queued, and FournosError if it is not dispatched.
+        """
+        from fournos.insight.dispatch import checks_by_name, dispatch_of, workload_named
+
+        workload = await workload_named(self.api, self.namespace, name)
+        _, check = dispatch_of(workload, await checks_by_name(self.api))
+        return AsyncDispatch(self, workload, check)
+
+    # --- any kind ----------------------------------------------------------------------------------------
+
+    @typed
+    async def objects(
+        self, kind: str, *, selector: str | None = None, everywhere: bool = False
+    ) -> Handles[AsyncObject]:
+        """Returns the objects of a kind, newest first; by default those that name a queue.
+
+        `kind` is a kind that is queued by configuration, such as "PipelineRun", or Kind.version.group of any
+        kind.  The file of FOURNOS_FRAMEWORKS_FILE adds kinds.  The selector "" selects all objects.
+        """
+        from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
+
+        wanted = QUEUE_NAME_LABEL if selector is None else selector
+        resource, framework = _kind(kind)
+        found = await self._listed(resource, selector=wanted, everywhere=everywhere)
+        return Handles(AsyncObject(self, one, resource, framework) for one in newest_first(found))
+
+    @typed
+    async def object(self, kind: str, name: str) -> AsyncObject:
+        """Returns the object of this kind and name; `kind` as in `objects`.  Raises MissingError."""
+        resource, framework = _kind(kind)
+        found = await self._found(resource, name, noun=resource.kind)
+        return AsyncObject(self, found, resource, framework)
+
+
+def _kind(text: str) -> tuple[Resource, Framework | None]:
+    from fournos.insight.frameworks import kinds_of, resource_named
+
+    return resource_named(text, kinds_of(os.environ.get("FOURNOS_FRAMEWORKS_FILE", "")))
 
 
 class AsyncClient(JobMethods, KindMethods):

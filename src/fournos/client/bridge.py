@@ -11,7 +11,7 @@ import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
 
-from fournos.client.frames import Handles, W
+from fournos.client.connection import Handles, W
 
 P = ParamSpec("P")
 T = TypeVar("T")

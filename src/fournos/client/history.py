@@ -26,7 +26,7 @@ from fournos.insight.errors import FournosError
 from fournos.insight.jobs import wanted_labels
 
 if TYPE_CHECKING:
-    from fournos.client.frames import MeasuredResults
+    from fournos.client.connection import MeasuredResults
     from fournos.history.api.comparisons import Trends
     from fournos.history.api.verdicts import Acknowledged
     from fournos.history.artifacts import Artifact
@@ -231,7 +231,7 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
     @typed
     async def results(self, name: str, *, namespace: str | None = None) -> MeasuredResults:
         """Returns the results of a run: its tests with their KPIs."""
-        from fournos.client.frames import MeasuredResults
+        from fournos.client.connection import MeasuredResults
         from fournos.history.results.models import Test
 
         path = f"{self._path(name, namespace)}/results"
@@ -243,7 +243,7 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
 
         Columns that begin with "test." are labels of tests. Raises FournosError if pandas is not installed.
         """
-        from fournos.client.frames import kpi_rows
+        from fournos.client.connection import kpi_rows
         from fournos.insight.values import frame
 
         measured = self.values(by=by, limit=limit, **filters)

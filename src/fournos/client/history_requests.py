@@ -11,6 +11,7 @@ from io import BufferedReader
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, TypeVar, Unpack, cast
 from urllib.parse import quote, urlencode
 
+from fournos.client.connection import PATIENCE, repeated
 from fournos.client.errors import (
     HistoryBusyError,
     HistoryFullError,
@@ -20,7 +21,6 @@ from fournos.client.errors import (
     typed,
     typed_iterator,
 )
-from fournos.client.retries import PATIENCE, repeated
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.client import Paths
 from fournos.engine.kube.errors import ConnectionLostError, NoSuchResourceError, NotFoundError, ServerError

@@ -13,7 +13,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.client.connection import ClientConnection
+from fournos.client.connection import ClientConnection, Handles
 from fournos.client.errors import (
     FournosError,
     MissingError,
@@ -21,10 +21,8 @@ from fournos.client.errors import (
     WaitTimeout,
     typed,
 )
-from fournos.client.frames import Handles
 from fournos.client.handles import ENDED, Seconds
 from fournos.client.jobs import AsyncJob, Progress
-from fournos.client.recorded_jobs import recorded_job
 from fournos.engine.kube.errors import AlreadyExistsError, ConnectionLostError, NotFoundError, ServerError
 from fournos.engine.kube.resource import Key, Obj, key_of
 from fournos.engine.kube.transport import Backoff
@@ -33,6 +31,61 @@ from fournos.insight.values import name_of
 
 if TYPE_CHECKING:
     from fournos.client.submission import JobSpec
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fournos.client.errors import NotAllowedError, UnreachableError
+from fournos.systems.jobs.names import ARCHIVED
+
+if TYPE_CHECKING:
+    from fournos.client.history import AsyncHistory
+    from fournos.engine.kube.resource import Obj
+    from fournos.history.records import Detail
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedJob:
+    """A job as it was last seen, and its run."""
+
+    job: Obj
+    run: Detail
+
+
+async def read_recorded_job(history: AsyncHistory, name: str, *, namespace: str | None = None) -> RecordedJob:
+    """Returns the newest job of this name, or the one of this UID.
+
+    Raises FournosError: MissingError if there is no such job, NoHistoryError if the cluster has no history.
+    """
+    from fournos.history.records import Document
+
+    found = await history.run(name, kind=FOURNOS_JOB.kind, namespace=namespace)
+    return RecordedJob(_without_archived(await history.document(found.run, Document.OBJECT)), found)
+
+
+def _without_archived(job: Obj) -> Obj:
+    """Leaves out the condition Archived: it says what was not yet so when the job was recorded."""
+    conditions = (job.get("status") or {}).get("conditions")
+    if not conditions:
+        return job
+    others = [one for one in conditions if one.get("type") != ARCHIVED]
+    return {**job, "status": {**job["status"], "conditions": others}}
+
+
+async def recorded_job(
+    history: AsyncHistory, name: str, *, namespace: str | None = None, ended: bool = False
+) -> RecordedJob | None:
+    """As `read_recorded_job`, but None if the history does not have the job or cannot be read.
+
+    With `ended` a job whose end was not recorded is None, too.  Raises NoHistoryError.
+    """
+    from fournos.history.records import Ending
+
+    try:
+        recorded = await read_recorded_job(history, name, namespace=namespace)
+    except (MissingError, NotAllowedError, UnreachableError):
+        return None
+    return None if ended and recorded.run.run.ending is Ending.OPEN else recorded
+
 
 LAST: Final = "@last"
 _CONNECTIONS: Final = 32

@@ -36,8 +36,8 @@ from fournos.insight.jobs import HoldVerdict, StopVerdict, decide_hold, decide_r
 from fournos.insight.values import status_of
 
 if TYPE_CHECKING:
-    from fournos.client.frames import MeasuredResults
-    from fournos.client.repeat import Repeat
+    from fournos.client.connection import MeasuredResults
+    from fournos.client.submission import Repeat
     from fournos.client.watches import Watches
     from fournos.insight.explanation import Explanation
 
@@ -213,7 +213,7 @@ class AsyncJob(AsyncWork, JobView):
         `repeats` of the new handle lists what the job takes over.  Raises NotEndedError if this job has not
         ended.
         """
-        from fournos.client.repeat import fields
+        from fournos.client.submission import fields
 
         await self.refresh()
         if not self.ended:
@@ -225,8 +225,7 @@ class AsyncJob(AsyncWork, JobView):
 
         `changes` is path → value, such as {"hardware.gpuCount": 4}; the value None removes the field.
         """
-        from fournos.client.repeat import repeat
-        from fournos.client.submission import manifest
+        from fournos.client.submission import manifest, repeat
 
         made, came = repeat(self._raw, changes or {})
         wanted = manifest(made, owner="", name=None, key=None)

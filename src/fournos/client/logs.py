@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from fournos.api.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.api.phase import UNQUEUED
-from fournos.client.follow import Follower
-from fournos.client.watches import Watches
+from fournos.client.watches import Follower, Watches
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ConnectionLostError, InvalidError, NotFoundError
 from fournos.engine.kube.resource import JOB, POD, Obj

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from fournos.api.kinds import FOURNOS_SCHEDULE
+from fournos.client.connection import Handles
 from fournos.client.errors import DeletedError, typed
-from fournos.client.frames import Handles
 from fournos.client.handles import PATIENCE, AsyncWork, Seconds
 from fournos.client.jobs import AsyncJob
 from fournos.client.views import View
@@ -123,8 +123,7 @@ def schedule_body(
     ManifestError.
     """
     from fournos.api.fournosschedule import FournosScheduleSpec
-    from fournos.client.repeat import fields
-    from fournos.client.submission import base_document, combinations
+    from fournos.client.submission import base_document, combinations, fields
     from fournos.insight.manifests import with_owner
     from fournos.insight.schedule_manifests import schedule_manifest
 

@@ -6,23 +6,33 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from fournos.client.appwrappers import AppWrapperView, AsyncAppWrapper
 from fournos.client.asynchronous import AsyncClient
 from fournos.client.bridge import LOOP, blocking, iterating, many_of, one_of, parameters_of
-from fournos.client.clusters import AsyncCluster, ClusterView
-from fournos.client.dispatch import AsyncDispatch, DispatchView
+from fournos.client.clusters import (
+    AsyncCluster,
+    AsyncDispatch,
+    AsyncQueue,
+    ClusterView,
+    DispatchView,
+    QueueView,
+)
 from fournos.client.handles import AsyncHandle, AsyncWork, Seconds
 from fournos.client.jobs import AsyncJob
-from fournos.client.miniclusters import AsyncMiniCluster, MiniClusterView
-from fournos.client.objects import AsyncObject, ObjectView
-from fournos.client.queues import AsyncQueue, QueueView
 from fournos.client.schedules import AsyncSchedule, ScheduleView
 from fournos.client.views import JobView, View
+from fournos.client.workloads import (
+    AppWrapperView,
+    AsyncAppWrapper,
+    AsyncMiniCluster,
+    AsyncObject,
+    MiniClusterView,
+    ObjectView,
+)
 from fournos.engine.kube.resource import Obj
 
 if TYPE_CHECKING:
-    from fournos.client.repeat import Repeat
     from fournos.client.stored import History
+    from fournos.client.submission import Repeat
 
 
 class Handle(View):

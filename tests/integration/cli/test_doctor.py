@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from fournos.cli.exits import Exit
+from fournos.cli.errors import Exit
 from tests.integration.cli.test_program import Program, fournos
 from tests.integration.conftest import Server
 

@@ -24,7 +24,7 @@ from fournos.api.phase import (
     Phase,
 )
 from fournos.cli.get import next_steps
-from fournos.cli.progress import progress
+from fournos.cli.output import progress
 from fournos.cli.watch import ENDS
 from fournos.insight.facts import WaitFacts
 from fournos.insight.failure import WantedLogs, nothing

@@ -19,7 +19,7 @@ from fournos.api.kinds import (
     TASK_RUN,
 )
 from fournos.cli.app import build
-from fournos.cli.connect import CliSession, World
+from fournos.cli.command import CliSession, World
 from fournos.cli.options import Root
 from fournos.engine.kube.api import Listing, WatchEvent
 from fournos.engine.kube.errors import AlreadyExistsError, KubeError, NoSuchResourceError, NotFoundError

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import APPWRAPPER
-from fournos.cli.connect import World
-from fournos.cli.exits import Exit
+from fournos.cli.command import World
+from fournos.cli.errors import Exit
 from fournos.cli.find import completion
 from fournos.cli.options import Root
 from fournos.engine.kube.resource import Resource

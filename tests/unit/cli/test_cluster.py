@@ -9,7 +9,7 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.cli import cluster as cluster_commands
-from fournos.cli.connect import World
+from fournos.cli.command import World
 from fournos.cli.find import completion
 from fournos.cli.options import CommonOptions, Root
 from fournos.insight.values import LOCAL_QUEUE

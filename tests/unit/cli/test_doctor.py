@@ -7,8 +7,8 @@ import json
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.cli.doctor import view
-from fournos.cli.exits import Exit
+from fournos.cli.errors import Exit
+from fournos.cli.operate import view
 from fournos.engine.kube.errors import ConnectionLostError, ForbiddenError
 from fournos.engine.kube.resource import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, VALIDATING_WEBHOOKS
 from fournos.engine.queueing.workload import CLUSTER_QUEUE

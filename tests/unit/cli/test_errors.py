@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.cli.connect import World
-from fournos.cli.exits import Exit
+from fournos.cli.command import World
+from fournos.cli.errors import Exit
 from fournos.cli.find import (
     complete_cluster,
     complete_context,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fournos.cli.exits import Exit
+from fournos.cli.errors import Exit
 from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.kube.resource import Resource
 from fournos.engine.queueing.workload import WORKLOAD

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.cli.exits import Exit
+from fournos.cli.errors import Exit
 from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import POD
 from fournos.history.logs.stored import ContainerLog

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from devcluster import manifests
-from fournos.cli.exits import Exit
+from fournos.cli.errors import Exit
 from tests.unit.cli.api import Api, Program
 
 HELLO = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from fournos.cli.exits import Exit
+from fournos.cli.errors import Exit
 from fournos.systems.miniclusters.names import COMPLETION_INDEX_LABEL, MINICLUSTER_LABEL
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NS, ago

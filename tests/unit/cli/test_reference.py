@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from dev.cli_reference import page
-from fournos.cli.exits import Exit
+from fournos.cli.errors import Exit
 
 ROOT = Path(__file__).parents[3]
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.cli.manifest import put
+from fournos.cli.submit import put
 from fournos.engine.kube.errors import InvalidError
 from fournos.insight import manifests as m
 from fournos.insight.errors import ManifestError

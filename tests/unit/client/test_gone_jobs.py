@@ -11,7 +11,7 @@ import pytest
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client import AsyncClient, Client, DeletedError, JobFailed, KeyConflict, MissingError, NoLogError
 from fournos.client.errors import NoHistoryError
-from fournos.client.recorded_jobs import read_recorded_job, recorded_job
+from fournos.client.job_methods import read_recorded_job, recorded_job
 from fournos.engine.kube.resource import key_of
 from fournos.history.logs.stored import ContainerLog
 from fournos.history.records import Detail, Ending, body

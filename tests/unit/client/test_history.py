@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from fournos.client import AsyncClient, history_requests, retries
+from fournos.client import AsyncClient, history_requests
+from fournos.client import connection as retries
 from fournos.client.errors import MissingError, NoHistoryError, NotAllowedError, UnreachableError
 from fournos.client.history import AsyncHistory
 from fournos.engine.kube.auth import FixedIdentity, Proof

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fournos.client.repeat import repeat
+from fournos.client.submission import repeat
 from tests.unit.client.world import NS, SPEC
 
 

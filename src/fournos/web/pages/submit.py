@@ -11,7 +11,7 @@ from typing import Any, Final
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB, PIPELINE
 from fournos.client.asynchronous import AsyncClient
 from fournos.client.errors import ConflictError, RefusedError
-from fournos.client.repeat import found_anew, repeat
+from fournos.client.submission import found_anew, repeat
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.formats import dump

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import FournosError, MissingError, NoHistoryError
-from fournos.client.recorded_jobs import read_recorded_job
+from fournos.client.job_methods import read_recorded_job
 from fournos.engine.kube.errors import ForbiddenError, KubeError, NotFoundError
 from fournos.engine.kube.formats import dump
 from fournos.engine.kube.resource import Key, Obj, key_of, uid_of

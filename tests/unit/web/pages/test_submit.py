@@ -11,7 +11,7 @@ import pytest
 
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.kinds import PIPELINE
-from fournos.client.repeat import repeat
+from fournos.client.submission import repeat
 from fournos.engine.api.crd import schema
 from fournos.engine.kube.errors import AlreadyExistsError, ForbiddenError, InvalidError, KubeError
 from fournos.engine.queueing.workload import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
