@@ -147,7 +147,7 @@ async def test_the_process_is_ready_when_the_store_answers_unless_it_serves_webh
     monkeypatch.setenv("FOURNOS_HISTORY_DIRECTORY", str(tmp_path))
     running = PART.start(HistorySettings(), SystemClock(), Metrics(), lambda name, key: None)
     started = run._Started(Running([], problems=running.problems), None, None, {})
-    shared = run._Shared(None, None, SystemClock(), Metrics(), 1, "x")  # type: ignore[arg-type]
+    shared = run._Shared(None, None, SystemClock(), Metrics(), 1, "x", "")  # type: ignore[arg-type]
     served = Served({"webhooks": serve}) if webhooks else Served()
     health = run._health([started], served, shared)
     async with TestClient(TestServer(health.app())) as client:
