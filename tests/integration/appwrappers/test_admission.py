@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from fournos.api.kinds import APPWRAPPER
-from fournos.engine.kube.client import Client
-from fournos.engine.kube.resource import JOB as BATCH_JOB
-from fournos.engine.runtime.decision import Present, UnknownFields
-from fournos.engine.runtime.fetch_facts import answer
 from fournos.systems.appwrappers.part import appwrapper_webhooks
 from fournos.systems.appwrappers.settings import AppWrapperSettings
 from tests.integration.appwrappers.test_rules import SAMPLE, path
@@ -201,31 +195,6 @@ async def test_every_invariant_is_refused_in_its_words(user: User) -> None:
         status, answer = await user.create(*templates, headers=None, **changes)
         assert status == 422, (name, answer)
         assert words in answer["message"], name
-
-
-async def test_fields_that_the_api_server_drops_are_found_by_a_trial(client: Client, namespace: str) -> None:
-    """Of a kind of its own, and of one that a CRD describes; nothing is made."""
-    spec = {"parallelism": 1, "restarts": 3, "template": {"spec": {**POD["spec"], "patience": 1}}}
-    job = {**JOB, "metadata": {"name": "trial", "namespace": namespace}, "spec": spec}
-    inner = {
-        **NESTED,
-        "metadata": {"name": "trial", "namespace": namespace},
-        "spec": {"components": [{"template": POD, "size": 1}]},
-    }
-    good = {**JOB, "metadata": {"name": "trial", "namespace": namespace}}
-    bad = {**good, "spec": {"parallelism": -1, "template": TEMPLATE}}
-    questions = [
-        UnknownFields(resource, json.dumps(body))
-        for resource, body in ((BATCH_JOB, job), (APPWRAPPER, inner), (BATCH_JOB, good), (BATCH_JOB, bad))
-    ]
-    found = await answer(client, questions)
-    assert [found[one] for one in questions] == [
-        Present(("spec.restarts", "spec.template.spec.patience")),
-        Present(("spec.components[0].size",)),
-        Present(()),
-        Present(()),
-    ]
-    assert (await client.list(BATCH_JOB, namespace=namespace)).items == []
 
 
 async def test_what_is_fixed_stays_as_it_was_admitted(user: User) -> None:

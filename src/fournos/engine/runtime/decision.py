@@ -187,19 +187,7 @@ class UserAccess:
     """"": of any name."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownFields:
-    """The fields of an object that the API server does not know and would drop at creation (by a dry run).
-
-    Answer value: tuple[str, ...] of paths.
-    """
-
-    resource: Resource
-    manifest: str
-    """The object, as JSON."""
-
-
-Question: TypeAlias = LiveGet | LiveList | SecretShape | LogTail | UserAccess | UnknownFields
+Question: TypeAlias = LiveGet | LiveList | SecretShape | LogTail | UserAccess
 
 # --- answers: three-valued -------------------------------------------------------------------------
 

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
-import orjson
-
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import (
-    AlreadyExistsError,
     ForbiddenError,
-    InvalidError,
     KubeError,
     NoSuchResourceError,
     NotFoundError,
@@ -42,7 +37,6 @@ from fournos.engine.runtime.decision import (
     SecretFacts,
     SecretShape,
     Unknown,
-    UnknownFields,
     UserAccess,
     attempt,
 )
@@ -55,7 +49,6 @@ MAX_LINE = 1000
 """Characters kept of each log line, because a tail ends up in a status message."""
 _MAX_TAIL: Final = 2**20
 """Bytes of the lines of a tail that are read."""
-_UNKNOWN_FIELD: Final = re.compile(r'unknown field "([^"]+)"')
 
 
 async def answer(api: Api, questions: Iterable[Question]) -> dict[Question, Answer]:
@@ -105,8 +98,6 @@ async def _one(api: Api, question: Question) -> Answer:
                 return await _tail(api, question)
             case UserAccess():
                 return await _user_access(api, question)
-            case UnknownFields():
-                return await _unknown_fields(api, question)
     except NotFoundError:
         return Absent()
     except NoSuchResourceError:
@@ -134,19 +125,6 @@ async def _user_access(api: Api, question: UserAccess) -> Answer:
         # An authorizer has failed.  Without it a denial is not certain, but a permission of another one is.
         return Unknown(str(error))
     return Present(allowed(review))
-
-
-async def _unknown_fields(api: Api, question: UnknownFields) -> Answer:
-    """Returns the unknown fields, found by a dry-run creation with strict decoding.
-
-    The API server decodes before it checks anything else.  Any other refusal means that all fields are known.
-    """
-    try:
-        await api.create(question.resource, orjson.loads(question.manifest), dry_run=True)
-    except (InvalidError, AlreadyExistsError) as error:
-        _, strict, fields = error.message.partition("strict decoding error: ")
-        return Present(tuple(_UNKNOWN_FIELD.findall(fields)) if strict else ())
-    return Present(())
 
 
 def _shape(secret: Obj) -> SecretFacts:

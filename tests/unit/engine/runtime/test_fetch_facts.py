@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 
 from fournos.engine.kube.errors import (
-    AlreadyExistsError,
     ForbiddenError,
-    InvalidError,
     KubeError,
-    NoSuchResourceError,
     ServerError,
 )
 from fournos.engine.kube.resource import POD, SECRET, Key, Obj, Resource
@@ -28,7 +25,6 @@ from fournos.engine.runtime.decision import (
     SecretFacts,
     SecretShape,
     Unknown,
-    UnknownFields,
 )
 from fournos.engine.runtime.fetch_facts import MAX_LINE, answer
 from tests.unit.engine.runtime.toy import TOY, TOY_KEY, make_toy
@@ -159,32 +155,3 @@ async def test_the_container_is_the_one_asked_for_or_the_main_one(
     question = LogTail("ns", "job=x", container=requested)
     await answer(Listening(server), [question])
     assert containers == [expected]
-
-
-STRICT = 'Toy in version "v1" cannot be handled as a Toy: strict decoding error: '
-
-
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (None, Present(())),
-        (InvalidError(f'{STRICT}unknown field "a", unknown field "b[0].c"'), Present(("a", "b[0].c"))),
-        (InvalidError('spec.a: Invalid value: "unknown field \\"x\\""'), Present(())),
-        (AlreadyExistsError("there is one"), Present(())),
-        (NoSuchResourceError("404 page not found"), Absent(no_kind=True)),
-        (ForbiddenError("may not"), Unknown("may not", forbidden=True)),
-    ],
-)  # fmt: skip
-async def test_fields_that_are_not_known(error: KubeError | None, expected: Answer) -> None:
-    tried: list[tuple[Obj, bool]] = []
-
-    class Trying(Connection):
-        async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
-            tried.append((obj, dry_run))
-            if error is not None:
-                raise error
-            return obj
-
-    question = UnknownFields(TOY, '{"spec":{"a":1}}')
-    assert await answer(Trying(Server()), [question]) == {question: expected}
-    assert tried == [({"spec": {"a": 1}}, True)]

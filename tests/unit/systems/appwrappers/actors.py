@@ -18,10 +18,7 @@ from fournos.engine.runtime.decision import (
     Answer,
     Facts,
     LiveGet,
-    NeededFacts,
     Present,
-    Question,
-    UnknownFields,
     User,
     attempt,
 )
@@ -213,19 +210,9 @@ def refusals(new: dict[str, Any], old: dict[str, Any] | None = None) -> list[str
     return [one.rule for one in reviewed(request_for(new, old)).problems]
 
 
-def reviewed(
-    request: Request,
-    settings: AppWrapperSettings = FREE,
-    *,
-    there: Answer = Absent(),  # noqa: B008
-    unknown: tuple[str, ...] = (),
-) -> Review:
-    """With this answer to each look at what is wrapped, and these unknown fields in it."""
-    known: dict[Question, Answer] = {}
-    while isinstance(found := attempt(review, request, Facts(known), settings=settings), NeededFacts):
-        known |= {
-            one: Present(unknown) if isinstance(one, UnknownFields) else there for one in found.questions
-        }
+def reviewed(request: Request, settings: AppWrapperSettings = FREE) -> Review:
+    found = attempt(review, request, Facts(), settings=settings)
+    assert isinstance(found, Review)
     return found
 
 
