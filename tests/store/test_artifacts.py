@@ -19,7 +19,7 @@ from fournos.history.records import Identity, Record
 from fournos.history.store import HistoryStore
 from fournos.history.store.blobs import BlobRows
 from fournos.history.store.retention import RetentionLimits, erase, expire
-from tests.history import a_run, at, ended
+from tests.history import a_run, at, ended, everything
 from tests.store.conftest import keys_of
 from tests.store.s3_server import S3Server
 from tests.store.served import served
@@ -201,7 +201,7 @@ async def test_they_go_with_their_run(stage: Stage) -> None:
 
 async def test_they_expire_with_their_run(stage: Stage) -> None:
     await stage.send("log.txt", b"one")
-    (run,) = [one.run async for one in stage.store.open_records("here", "FournosJob")]
+    (run,) = (await stage.store.find(everything())).runs
     await stage.store.record(Record(ended(run)))
     assert await expire(stage.store, stage.blobs, RetentionLimits(runs=0), at(10_000)) == 1
     assert not await stage.files()
