@@ -16,7 +16,7 @@ from fournos.cli.output import table
 from fournos.engine.api.values import parse_ttl
 from fournos.extras import remedy
 from fournos.history.records import PAGE_MAX, Query, Run
-from fournos.history.store_settings import StoreSettings
+from fournos.history.settings import StoreSettings
 
 if TYPE_CHECKING:
     from fournos.history.blobs import Blobs

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from pydantic import ValidationError
 
+from fournos.history.settings import StoreSettings
 from fournos.history.store.retention import RetentionLimits
-from fournos.history.store_settings import StoreSettings
 
 
 def test_without_settings_runs_expire_and_the_database_is_a_file() -> None:

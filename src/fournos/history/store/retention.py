@@ -22,6 +22,7 @@ from fournos.engine.runtime.metrics import Metrics
 from fournos.history.blobs import Blobs
 from fournos.history.metrics import report as set_metrics
 from fournos.history.records import PAGE_MAX, Ending, Identity, Query, Run
+from fournos.history.settings import StoreSettings
 from fournos.history.store.database import StoreUnavailableError
 from fournos.history.store.rows import indexed
 from fournos.history.store.runs import HistoryStore, number_of
@@ -37,7 +38,6 @@ from fournos.history.store.schema import (
 from fournos.history.store.schema import blobs as blob_table
 from fournos.history.store.verdicts import UNKNOWN
 from fournos.history.store.writes import total
-from fournos.history.store_settings import StoreSettings
 
 log = logging.getLogger(__name__)
 
