@@ -135,7 +135,7 @@ def test_the_upgrade_takes_the_rights_of_an_operator_beside_its_jobs() -> None:
     of_operator = [
         item for item in before if any(one["name"] == "fournos" for one in item.get("subjects", ()))
     ]
-    assert len(of_operator) == 4
+    assert len(of_operator) == 3
     for item in of_operator:
         replaced = after[item["kind"], item["metadata"]["name"]]
         assert {one["namespace"] for one in replaced["subjects"]} == {"fournos-operator"}
