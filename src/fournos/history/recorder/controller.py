@@ -63,7 +63,7 @@ def recorder(
     return Controller(
         name=name_of(resource),
         watches=watches(settings, resource, logs),
-        observe=Observer(settings, resource, journal, logs),
+        observe=Observer(resource, journal, logs),
         decide=partial(decide, settings=settings),
         primary=_primary,
         collect=collect,

@@ -311,14 +311,7 @@ def project_event(event: Obj) -> Obj:
 class Observer:
     """Builds `Observed` for the keys of one kind."""
 
-    def __init__(
-        self,
-        settings: HistorySettings,
-        resource: Resource,
-        journal: Journal,
-        logs: LogCollector | None = None,
-    ) -> None:
-        self._settings = settings
+    def __init__(self, resource: Resource, journal: Journal, logs: LogCollector | None = None) -> None:
         self._resource = resource
         self._journal = journal
         self._logs = logs

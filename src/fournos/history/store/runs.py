@@ -146,7 +146,7 @@ def find_page(connection: Connection, query: Query) -> Page:
 
 
 def find_detail(connection: Connection, query: Query, documents: Iterable[Document]) -> Detail | None:
-    """Returns the newest run that matches, with its ledger and these documents."""
+    """Returns the newest run that matches, with these documents."""
     row = connection.execute(page_statement(replace(query, limit=1), connection.dialect.name)).first()
     if row is None:
         return None
