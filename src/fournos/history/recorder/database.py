@@ -30,7 +30,7 @@ _CLOSED: Final = "this replica has not opened the history's database"
 class DatabaseArchive:
     """The store of a URL.  Raises ServerError while it does not answer: the runtime retries with backoff.
 
-    It is opened with the first use and not at start: a standby must not hold the lock of a SQLite database.
+    It is opened with the first use and not at start: a standby makes no SQLite database.
     """
 
     def __init__(self, url: str, namespace_bytes: int = 0) -> None:
