@@ -37,17 +37,8 @@ from fournos.insight.appwrappers import (
     wrapped,
 )
 from fournos.insight.manifests import documents
-from fournos.insight.values import (
-    Obj,
-    created,
-    key_of,
-    name_of,
-    phase_of,
-    priority_class,
-    queue_name,
-    since,
-    spec_of,
-)
+from fournos.insight.quota import priority_class, queue_name
+from fournos.insight.values import Obj, created, key_of, name_of, phase_of, since, spec_of
 
 app = command_group("AppWrappers: resources that Kueue admits, and that end, as one.")
 

@@ -28,8 +28,9 @@ from fournos.insight.dispatch import (
     workload_named,
 )
 from fournos.insight.dispatch_check import CheckLine, inspect, kinds_of, problems
+from fournos.insight.quota import WORKLOAD
 from fournos.insight.source import KUEUE_NAMESPACE
-from fournos.insight.values import WORKLOAD, Obj, created, since
+from fournos.insight.values import Obj, created, since
 
 app = command_group(
     "Jobs that run on other clusters: where they are, why they wait, and whether the workers are ready."

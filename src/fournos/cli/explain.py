@@ -30,7 +30,8 @@ from fournos.cli.command import CliSession
 from fournos.cli.find import complete_name, completion
 from fournos.cli.stored import history_of
 from fournos.insight.queues import QueueEntry, entries, gather_queue
-from fournos.insight.values import LOCAL_QUEUE, since, uid_of
+from fournos.insight.quota import LOCAL_QUEUE
+from fournos.insight.values import since, uid_of
 
 
 async def explain_job(cli: Cli, name: NameArgument) -> None:

@@ -24,6 +24,7 @@ from fournos.cli.output import (
 from fournos.client.errors import MissingError
 from fournos.engine.api.conditions import condition, is_true
 from fournos.insight.children import Children, children, tasks
+from fournos.insight.quota import workload_state
 from fournos.insight.values import (
     Obj,
     between,
@@ -39,7 +40,6 @@ from fournos.insight.values import (
     spec_of,
     status_of,
     timeline,
-    workload_state,
 )
 
 _RESULTS = 12

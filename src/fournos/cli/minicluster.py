@@ -33,18 +33,8 @@ from fournos.insight.miniclusters import (
     rank_of,
     workloads,
 )
-from fournos.insight.values import (
-    Obj,
-    between,
-    created,
-    key_of,
-    name_of,
-    one_line,
-    queue_name,
-    since,
-    spec_of,
-    status_of,
-)
+from fournos.insight.quota import queue_name
+from fournos.insight.values import Obj, between, created, key_of, name_of, one_line, since, spec_of, status_of
 
 NameArgument = Annotated[str, name_argument(MINICLUSTER)]
 

@@ -19,6 +19,7 @@ from fournos.api.phase import Phase
 from fournos.cli.options import Format
 from fournos.engine.api.values import escaped, escaped_json, escaped_line
 from fournos.insight.children import CANCELLED, FAILED, RUNNING, SKIPPED, SUCCEEDED, WAITING, Task
+from fournos.insight.quota import workload_state
 from fournos.insight.values import (
     Obj,
     between,
@@ -33,7 +34,6 @@ from fournos.insight.values import (
     spec_of,
     status_of,
     timeline,
-    workload_state,
 )
 
 GAP = 2

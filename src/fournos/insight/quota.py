@@ -12,7 +12,12 @@ from fournos.api.slots import UNAVAILABLE_TAINT, why_unavailable
 from fournos.engine.api.values import parse_quantity
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Obj
+from fournos.engine.queueing.job import PRIORITY_LABEL
 from fournos.engine.queueing.observe import At, quotas_of, reserved
+from fournos.engine.queueing.podsets import queue_name as queue_name
+from fournos.engine.queueing.workload import LOCAL_QUEUE as LOCAL_QUEUE
+from fournos.engine.queueing.workload import WORKLOAD as WORKLOAD
+from fournos.engine.queueing.workload import view
 from fournos.insight.values import name_of, spec_of, status_of
 from fournos.systems.jobs.names import CLUSTER_NODE_LABEL
 
@@ -378,3 +383,13 @@ def rows(quota: Quota) -> Sequence[tuple[str, ...]]:
         )
         for line in quota.lines
     ]
+
+
+def priority_class(obj: Obj) -> str:
+    """The name of the priority class in the object's labels; "" if there is none."""
+    return str((obj["metadata"].get("labels") or {}).get(PRIORITY_LABEL) or "")
+
+
+def workload_state(workload: Obj) -> str:
+    """The state of a Workload in one word, such as Waiting or Admitted."""
+    return view(workload).state.value

@@ -21,20 +21,17 @@ from fournos.insight.errors import MissingError
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import everywhere
 from fournos.insight.frameworks import FrameworkFacts, explain, gather, kinds_of, phase
+from fournos.insight.quota import WORKLOAD, priority_class, queue_name, workload_state
 from fournos.insight.source import Source
 from fournos.insight.values import (
-    WORKLOAD,
     between,
     created,
     name_of,
     one_line,
     phase_of,
     pod_phase,
-    priority_class,
-    queue_name,
     spec_of,
     status_of,
-    workload_state,
 )
 from fournos.systems.frameworks.kinds import Framework
 

@@ -15,11 +15,6 @@ from fournos.engine.kube.resource import Key as Key
 from fournos.engine.kube.resource import Obj as Obj
 from fournos.engine.kube.resource import key_of as key_of
 from fournos.engine.kube.resource import uid_of as uid_of
-from fournos.engine.queueing.job import PRIORITY_LABEL
-from fournos.engine.queueing.podsets import queue_name as queue_name
-from fournos.engine.queueing.workload import LOCAL_QUEUE as LOCAL_QUEUE
-from fournos.engine.queueing.workload import WORKLOAD as WORKLOAD
-from fournos.engine.queueing.workload import view
 from fournos.insight.errors import FournosError
 from fournos.systems.jobs.names import ARCHIVED
 from fournos.systems.jobs.names import display_name as display_name
@@ -139,16 +134,6 @@ def number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.0f}" if 1e5 <= abs(value) < 1e15 else f"{value:.5g}"
-
-
-def priority_class(obj: Obj) -> str:
-    """The name of the priority class in the object's labels; "" if there is none."""
-    return str((obj["metadata"].get("labels") or {}).get(PRIORITY_LABEL) or "")
-
-
-def workload_state(workload: Obj) -> str:
-    """The state of a Workload in one word, such as Waiting or Admitted."""
-    return view(workload).state.value
 
 
 _PHASES: Final = {time: phase for phase, time in PHASE_TIME.items()}

@@ -12,7 +12,7 @@ from fournos.cli import cluster as cluster_commands
 from fournos.cli.command import World
 from fournos.cli.find import completion
 from fournos.cli.options import CommonOptions, Root
-from fournos.insight.values import LOCAL_QUEUE
+from fournos.insight.quota import LOCAL_QUEUE
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, ago, cluster_queue
 

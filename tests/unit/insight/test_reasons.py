@@ -12,8 +12,8 @@ from fournos.insight.children import Children
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts
 from fournos.insight.queue_reasons import Words, in_queue, kept_from_quota, queue_problem
+from fournos.insight.quota import priority_class
 from fournos.insight.reasons import explain, pod_problem
-from fournos.insight.values import priority_class
 from tests.unit.cli.objects import NOW, ago, cluster_queue, job, local_queue, workload
 
 UNREADY = {"type": "Ready", "status": "False", "reason": "NoEngine", "message": "no engine\nis configured"}
