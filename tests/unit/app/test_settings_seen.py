@@ -80,9 +80,6 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "pipeline_tasks_timeout": (JOBS, "test_limits_of_the_pipeline"),
         "pipeline_finally_timeout": (JOBS, "test_limits_of_the_pipeline"),
         "stop_grace_sec": (JOBS, ENDS),
-        "eviction_grace_sec": (JOBS, ENDS),
-        "deletion_grace_sec": (JOBS, ENDS),
-        "terminate_grace_sec": (JOBS, ENDS),
         "retry_backoff_sec": (JOBS, "test_the_wait_before_a_retry"),
         "hardware_required": (JOBS, "test_a_shared_job_without_gpus_runs_where_the_setting_allows_it"),
         "validation_image": (JOBS, "test_the_connectivity_check_has_the_pipelines_image_or_the_settings"),
@@ -94,10 +91,6 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "confirm_priority": (CONFIRM, "test_the_priority_of_reruns"),
         "secrets_kept": (JOBS, "test_how_long_copies_of_secrets_are_kept"),
         "history_enabled": (ARCHIVE, "test_without_a_history_nothing_changes"),
-        "archive_deadline_sec": (
-            ARCHIVE,
-            "test_a_job_that_is_not_archived_is_deleted_at_the_deadline_and_shows_it",
-        ),
     },
     ClusterSettings: {
         "log_level": LEVEL,
@@ -126,27 +119,16 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "retry_pause": (WRAPPERS, "test_how_long_and_how_often"),
         "retry_limit": (WRAPPERS, "test_how_long_and_how_often"),
         "forceful_deletion_grace": (WRAPPERS, "test_how_long_and_how_often"),
-        "grace_maximum": (WRAPPERS, "test_how_long_and_how_often"),
         "success_ttl": (WRAPPERS, "test_how_long_and_how_often"),
-        "scheduler_name": (WRAPPERS, "test_what_pods_get"),
-        "prefer_no_schedule_weight": (WRAPPERS, "test_what_pods_get"),
-        "inject_anti_affinities": (WRAPPERS, "test_what_pods_get"),
-        "autopilot_resources": (WRAPPERS, "test_nodes_and_the_resources_that_autopilot_reports"),
-        "monitor_nodes": (WRAPPERS, "test_nodes_and_the_resources_that_autopilot_reports"),
     },
     MiniClusterSettings: {
         "view_image": (MINICLUSTERS, "test_it_is_seen_in_the_objects"),
         "cluster_domain": (MINICLUSTERS, "test_it_is_seen_in_the_objects"),
         "network_device": (MINICLUSTERS, "test_it_is_seen_in_the_objects"),
-        "drain_grace_sec": (MINICLUSTERS, "test_it_is_seen_in_the_objects"),
         "end_grace_sec": (MINICLUSTERS, "test_how_long_containers_beside_flux_may_take_to_end"),
         "pod_rights": (
             "tests/unit/systems/miniclusters/test_decide.py",
             "test_an_administrator_refuses_it_to_all_or_to_none",
-        ),
-        "give_back": (
-            "tests/unit/systems/miniclusters/test_decide.py",
-            "test_quota_may_be_kept_for_growing_again",
         ),
     },
     FrameworkSettings: {

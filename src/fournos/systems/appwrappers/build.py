@@ -213,13 +213,11 @@ def component(
 def _pods(template: Obj, info: PodSetInfo, name: str, index: int, settings: AppWrapperSettings) -> Obj:
     """Returns a pod template with the admission's changes, our label and the component's index."""
     result = placed(template, info)
-    meta, spec = result["metadata"], result["spec"]
+    meta = result["metadata"]
     # Another AppWrapper's name would count these pods for that one.
     meta["labels"] = union("label", {names.LABEL: name}, meta.get("labels"))
     meta["annotations"] = {**(meta.get("annotations") or {}), names.COMPONENT_ANNOTATION: str(index)}
-    if settings.scheduler_name and not spec.get("schedulerName"):
-        spec["schedulerName"] = settings.scheduler_name
-    return keep_away(result, settings) if settings.inject_anti_affinities else result
+    return keep_away(result)
 
 
 # --- an AppWrapper of plain manifests ------------------------------------------------------------------

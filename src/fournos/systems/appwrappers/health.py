@@ -14,7 +14,7 @@ from typing import Any, Final
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Obj, created_at, is_terminating
 from fournos.systems.appwrappers.names import COMPONENT_ANNOTATION
-from fournos.systems.appwrappers.settings import AppWrapperSettings, Tolerance
+from fournos.systems.appwrappers.settings import Tolerance
 
 _RANGE: Final = re.compile(r"\b([0-9]{1,9})(?:-([0-9]{1,9}))?\b", re.ASCII)
 
@@ -289,13 +289,17 @@ def _ended(pod: Obj) -> str:
 # The values are WARN (prefer other nodes), TESTING (place no new pods) and EVICT (no pod may stay).
 
 LABEL: Final = "autopilot.ibm.com/gpuhealth"
+RESOURCES: Final = frozenset({"nvidia.com/gpu"})
+"""The resources whose health the label shows."""
+_WARN_WEIGHT: Final = 50
+"""Weight of keeping away from nodes with a warning."""
 _WARN, _TESTING, _EVICT = "WARN", "TESTING", "EVICT"
 
 
-def evicting(node: Obj, settings: AppWrapperSettings) -> frozenset[str]:
+def evicting(node: Obj) -> frozenset[str]:
     """Returns the resources whose users must leave this node."""
     labels = node["metadata"].get("labels") or {}
-    return frozenset(settings.autopilot_resources) if labels.get(LABEL) == _EVICT else frozenset()
+    return RESOURCES if labels.get(LABEL) == _EVICT else frozenset()
 
 
 def uses(pod_spec: Obj, resources: frozenset[str], *, init: bool = False) -> bool:
@@ -311,13 +315,13 @@ def uses(pod_spec: Obj, resources: frozenset[str], *, init: bool = False) -> boo
     )
 
 
-def keep_away(template: Mapping[str, Any], settings: AppWrapperSettings) -> dict[str, Any]:
+def keep_away(template: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the pod template with node affinities against unhealthy nodes.
 
     It is unchanged if the pod does not use a resource that Autopilot monitors.
     """
     spec = template["spec"]
-    if not uses(spec, frozenset(settings.autopilot_resources), init=True):
+    if not uses(spec, RESOURCES, init=True):
         return dict(template)
     affinity = dict(spec.get("affinity") or {})
     nodes = dict(affinity.get("nodeAffinity") or {})
@@ -329,7 +333,7 @@ def keep_away(template: Mapping[str, Any], settings: AppWrapperSettings) -> dict
     ]
     warned = {"key": LABEL, "operator": "NotIn", "values": [_WARN]}
     preferred = {
-        "weight": settings.prefer_no_schedule_weight,
+        "weight": _WARN_WEIGHT,
         "preference": {"matchExpressions": [warned]},
     }
     nodes["requiredDuringSchedulingIgnoredDuringExecution"] = required

@@ -49,11 +49,10 @@ def watches(settings: AppWrapperSettings) -> tuple[Watch, ...]:
         )
         for kind in WRAPPED
     )
-    nodes = (Watch(NODE, wakes=_on_node, project=project_metadata),) if settings.monitor_nodes else ()
     return (
         Watch(APPWRAPPER, wakes=own_key),
         *components,
-        *nodes,
+        Watch(NODE, wakes=_on_node, project=project_metadata),
         *(
             queue_watches(wakes=waking(_owners), owners=indexed(_owners))
             if settings.workloads == "own"
@@ -77,9 +76,6 @@ def follow(wrapper: Obj) -> tuple[Watch, ...]:
 
 class Observer:
     """Collects the input of a decision for one AppWrapper from the caches."""
-
-    def __init__(self, settings: AppWrapperSettings) -> None:
-        self._settings = settings
 
     def __call__(self, caches: Caches, key: Key) -> Observed | None:
         wrapper = caches[APPWRAPPER].get(key)
@@ -113,7 +109,7 @@ class Observer:
             return {}
         wanted = {str(pod["spec"]["nodeName"]) for pod in pods if pod["spec"].get("nodeName")}
         nodes = ((name, caches[NODE].get(Key("", name))) for name in sorted(wanted))
-        found = {name: evicting(node, self._settings) for name, node in nodes if node is not None}
+        found = {name: evicting(node) for name, node in nodes if node is not None}
         return {name: resources for name, resources in found.items() if resources}
 
 

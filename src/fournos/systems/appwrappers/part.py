@@ -173,7 +173,7 @@ def appwrappers_controller(
         name=APPWRAPPERS,
         published_name="AppWrapper",
         watches=watches(settings),
-        observe=Observer(settings),
+        observe=Observer(),
         decide=partial(decide, settings=settings),
         primary=lambda observed: observed.wrapper,
         owns_status=lambda primary: not managed_elsewhere(primary.get("spec") or {}),

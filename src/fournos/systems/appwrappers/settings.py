@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -38,23 +38,15 @@ class AppWrapperSettings(BaseSettings):
     user_rbac_admission_check: bool = Field(
         True, description="Refuse AppWrappers whose user may not create the wrapped resources"
     )
-    scheduler_name: str = Field("", description="Scheduler of pods that name none")
     admission_grace: str = Field("1m", description="Time for all pods to appear")
     warmup_grace: str = Field("5m", description="Time for all pods to get ready")
     failure_grace: str = Field("1m", description="Time that failed pods are tolerated")
     retry_pause: str = Field("90s", description="Pause between a reset and the next try")
     retry_limit: Annotated[int, Field(ge=0)] = Field(3, description="Resets before an AppWrapper fails")
     forceful_deletion_grace: str = Field("10m", description="Time before what is deleted is deleted by force")
-    grace_maximum: str = Field("24h", description="Ceiling of every grace period")
+    grace_maximum: ClassVar[str] = "24h"
+    """Ceiling of every grace period."""
     success_ttl: str = Field("168h", description="How long resources are kept after success, at most")
-    inject_anti_affinities: bool = Field(True, description="Keep pods away from nodes marked as unhealthy")
-    monitor_nodes: bool = Field(True, description="Move AppWrappers away from nodes marked for eviction")
-    prefer_no_schedule_weight: Annotated[int, Field(ge=1, le=100)] = Field(
-        50, description="Weight of keeping away from nodes with a warning"
-    )
-    autopilot_resources: tuple[str, ...] = Field(
-        ("nvidia.com/gpu",), description="Resources whose health the label autopilot.ibm.com/gpuhealth shows"
-    )
 
     @field_validator(
         "admission_grace",
@@ -62,7 +54,6 @@ class AppWrapperSettings(BaseSettings):
         "failure_grace",
         "retry_pause",
         "forceful_deletion_grace",
-        "grace_maximum",
         "success_ttl",
     )
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import yaml
 from pydantic import AliasChoices, Field, field_validator
@@ -66,18 +66,12 @@ class JobSettings(BaseSettings):
         3900.0,
         description="How long a graceful stop may run finally tasks before it is made immediate (seconds)",
     )
-    eviction_grace_sec: Seconds = Field(
-        300.0,
-        description="The same for a run that Kueue evicted: another job waits for its quota (seconds)",
-    )
-    deletion_grace_sec: Seconds = Field(
-        300.0, description="The same for a run whose FournosJob is deleted (seconds)"
-    )
-    terminate_grace_sec: Seconds = Field(
-        120.0,
-        description="How long an immediate stop may take before the PipelineRun and its pods are deleted "
-        "by force (seconds)",
-    )
+    eviction_grace_sec: ClassVar[float] = 300.0
+    """The same for a run that Kueue evicted: another job waits for its quota."""
+    deletion_grace_sec: ClassVar[float] = 300.0
+    """The same for a run whose FournosJob is deleted."""
+    terminate_grace_sec: ClassVar[float] = 120.0
+    """Seconds that an immediate stop may take before the PipelineRun and its pods are deleted by force."""
     retry_backoff_sec: Annotated[float, Field(ge=0)] = Field(
         10.0, description="Wait before the first retry of a failed run; doubles each time (seconds)"
     )
@@ -100,10 +94,8 @@ class JobSettings(BaseSettings):
         description="Whether a history records the jobs (`fournos run --enable history`): the deletion after "
         "spec.ttl then waits until the end of the job is recorded",
     )
-    archive_deadline_sec: Annotated[float, Field(ge=0)] = Field(
-        600.0,
-        description="How long that deletion waits at most, counted from the end of spec.ttl (seconds)",
-    )
+    archive_deadline_sec: ClassVar[float] = 600.0
+    """How long that deletion waits at most, counted from the end of spec.ttl (seconds)."""
     confirm_repeats: Annotated[int, Field(ge=0, le=MAX_REPEATS)] = Field(
         0,
         description="How many reruns a job without spec.confirm is worth whose results the history suspects "

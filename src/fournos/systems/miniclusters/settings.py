@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -22,9 +22,8 @@ class MiniClusterSettings(BaseSettings):
     )
     cluster_domain: str = Field("cluster.local", min_length=1, description="DNS domain of the cluster")
     network_device: str = Field("eth0", min_length=1, description="Network device that brokers bind to")
-    drain_grace_sec: Annotated[int, Field(ge=1)] = Field(
-        60, description="Seconds that a worker which is taken away waits for its tasks to end"
-    )
+    drain_grace_sec: ClassVar[int] = 60
+    """Seconds that a worker which is taken away waits for its tasks to end."""
     end_grace_sec: Annotated[int, Field(ge=0)] = Field(
         30,
         description="Seconds after the lead broker's end in which containers beside Flux may end; then the "
@@ -35,9 +34,4 @@ class MiniClusterSettings(BaseSettings):
         description="Whether a MiniCluster may ask for a Secret, a directory or the processes of a node, a "
         "CSI volume, privileges or a ServiceAccount: where the policy fournos-minicluster-pods checks the "
         "rights of its author (policy), never (refused), or unchecked (open)",
-    )
-    give_back: bool = Field(
-        True,
-        description="Give Kueue the quota of pods that a resize took away; false keeps it, so that the "
-        "MiniCluster may always grow again",
     )

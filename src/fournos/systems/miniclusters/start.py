@@ -226,7 +226,7 @@ def given_back(ctx: Context) -> int:
     was never used is kept, because the MiniCluster may grow into it.
     """
     job = ctx.job
-    if job is None or ctx.workload is None or not ctx.settings.give_back or ctx.draft.ended:
+    if job is None or ctx.workload is None or ctx.draft.ended:
         return 0
     size = int(job["spec"].get("parallelism", 1))
     if ctx.draft.size <= size or leaving(ctx, size):

@@ -169,7 +169,9 @@ def delete(server: Server) -> None:
         ("eviction_grace_sec", None, Kueue(evict=[("job", "Preempted")])),
     ],
 )
-async def test_how_long_an_end_may_take(setting: str, ending: Any, kueue: Kueue) -> None:
+async def test_how_long_an_end_may_take(
+    setting: str, ending: Any, kueue: Kueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A run that does not end is cancelled at once after the grace, and deleted terminate_grace_sec later."""
     requested: dict[str, float] = {}
 
@@ -180,7 +182,10 @@ async def test_how_long_an_end_may_take(setting: str, ending: Any, kueue: Kueue)
             requested.setdefault(str(how), server.clock.monotonic())
 
     actors = [Resolver(), kueue, Tekton(deaf={"job"}), watch]
-    graces = {setting: 50.0, "terminate_grace_sec": 7.0}
+    monkeypatch.setattr(JobSettings, "terminate_grace_sec", 7.0)
+    graces = {setting: 50.0} if setting in JobSettings.model_fields else {}
+    if not graces:
+        monkeypatch.setattr(JobSettings, setting, 50.0)
     await play(actors=actors, script=[ending] if ending else [], **graces)
     assert requested["Cancelled"] - requested["CancelledRunFinally"] == pytest.approx(50, abs=2)
     assert requested["deleted"] - requested["Cancelled"] == pytest.approx(7, abs=2)

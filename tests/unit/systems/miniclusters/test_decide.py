@@ -77,15 +77,6 @@ async def test_what_a_shrink_gave_back_is_not_taken_again() -> None:
     assert "the quota of 3 pods was given back" in status["message"]
 
 
-async def test_quota_may_be_kept_for_growing_again() -> None:
-    kept = story(
-        resized(4), resized(1), resized(3), setup=with_queue, settings=MiniClusterSettings(give_back=False)
-    )
-    server = (await run(kept)).server
-    assert get(server)["status"]["size"] == 3
-    assert "reclaimablePods" not in server.list(WORKLOAD)[0]["status"]
-
-
 async def test_a_resize_never_ends_a_job_that_kueue_queues_by_itself() -> None:
     def setup(server: Server) -> None:
         submit(server, maxSize=4, jobLabels=QUEUE)

@@ -22,7 +22,6 @@ from tests.world.harness import run
         ("VIEW_IMAGE", "example.com/view:7", "'image': 'example.com/view:7'"),
         ("CLUSTER_DOMAIN", "cluster.example", ".svc.cluster.example"),
         ("NETWORK_DEVICE", "net7", "tcp://net7:"),
-        ("DRAIN_GRACE_SEC", "777", "777"),
     ],
 )
 def test_it_is_seen_in_the_objects(
