@@ -15,7 +15,7 @@ from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.values import format_time
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.resource import POD, Obj, Resource, controller_of, is_terminating, key_of
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.appwrappers import names
 
 REACTION = "pod ended → phase Succeeded"

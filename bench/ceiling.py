@@ -31,8 +31,8 @@ from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import ConflictError, NotFoundError
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.report import finish_patch
-from fournos.engine.queueing.workload import WORKLOAD
 
 KUEUE: Final = "kueue"
 _FINISHED: Final = "Finished"

@@ -42,14 +42,14 @@ from fournos.engine.kube.resource import (
     uid_of,
 )
 from fournos.engine.kube.store import Store
-from fournos.engine.queueing.report import finish_patch
-from fournos.engine.queueing.workload import (
+from fournos.engine.queueing.kinds import (
     ADMISSION_CHECK,
     CLUSTER_QUEUE,
     LOCAL_QUEUE,
     RESOURCE_FLAVOR,
     WORKLOAD,
 )
+from fournos.engine.queueing.report import finish_patch
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 

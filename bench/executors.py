@@ -23,7 +23,7 @@ from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.reflector import Reflector
 from fournos.engine.kube.resource import JOB, Obj, Resource, key_of
 from fournos.engine.kube.store import Store
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.jobs import names
 
 TERMINAL = "terminal"

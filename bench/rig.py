@@ -19,7 +19,7 @@ from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
 from fournos.engine.kube.resource import Key
-from fournos.engine.queueing.workload import LOCAL_QUEUE
+from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.systems.jobs import names
 
 NAMESPACE = "bench"

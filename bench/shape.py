@@ -14,7 +14,8 @@ from bench import appwrappers, lifecycle, miniclusters
 from bench.rig import GPU, NAMESPACE, QUEUE, job, queue_objects
 from fournos.api.slots import SLOT_RESOURCE
 from fournos.engine.kube.resource import Obj
-from fournos.engine.queueing.workload import QUEUE_NAME_LABEL, WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.engine.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
 
 FLAVOR: Final = "bench-1"
 SLOTS: Final = 100_000

@@ -25,7 +25,7 @@ from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import ServerError
 from fournos.engine.kube.resource import JOB, SECRET, Key, Obj, Resource
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, WORKLOAD
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
 from fournos.systems.jobs import names
 
 RUNNING_SHARE: Final = 10

@@ -18,12 +18,7 @@ from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
 from fournos.engine.kube.resource import NAMESPACE, Key, Obj, Resource
-from fournos.engine.queueing.workload import (
-    CLUSTER_QUEUE,
-    LOCAL_QUEUE,
-    RESOURCE_FLAVOR,
-    WORKLOAD,
-)
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import queue_facts
 from fournos.insight.queue_reasons import Words, in_queue

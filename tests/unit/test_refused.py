@@ -11,7 +11,7 @@ from fournos.api.kinds import APPWRAPPER, FOURNOS_CLUSTER, FOURNOS_JOB, MINICLUS
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.errors import ForbiddenError, InvalidError, KubeError
 from fournos.engine.kube.resource import Obj, Resource
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from tests.unit.systems.appwrappers import test_lifecycle as appwrappers
 from tests.unit.systems.clusters import test_lifecycle as clusters
 from tests.unit.systems.jobs import test_lifecycle as jobs

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from fournos.engine.api.conditions import Condition, condition, is_true
 from fournos.engine.kube.resource import Obj, is_terminating
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from tests.world.server import Server
 from tests.world.status import set_conditions
 

@@ -14,7 +14,7 @@ from fournos.client.errors import typed
 from fournos.client.job_methods import JobMethods
 from fournos.client.schedules import AsyncSchedule, schedule_body
 from fournos.client.workloads import AsyncAppWrapper, AsyncMiniCluster, AsyncObject
-from fournos.engine.queueing.workload import LOCAL_QUEUE, WORKLOAD
+from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD
 from fournos.insight.jobs import newest_first
 from fournos.insight.source import clusters_namespace
 from fournos.insight.values import name_of

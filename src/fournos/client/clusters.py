@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 from datetime import UTC
 
 from fournos.engine.api.conditions import is_true
-from fournos.engine.queueing.workload import LOCAL_QUEUE
+from fournos.engine.queueing.kinds import LOCAL_QUEUE
 
 if TYPE_CHECKING:
     from fournos.insight.queues import QueueEntry
@@ -35,7 +35,7 @@ from fournos.client.errors import ObjectFailed
 from fournos.client.handles import HandleConnection
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.resource import Obj, controller_of
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.insight.values import one_line
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from fournos.engine.api.rules import Violation
 from fournos.engine.api.schema_readers import schema_violations
 from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
 from fournos.engine.kube.resource import POD, Key, Obj, controls, key_of
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.podsets import queue_name
-from fournos.engine.queueing.workload import WORKLOAD
 from fournos.insight.children import current_workload
 from fournos.insight.errors import ManifestError, refusal
 from fournos.insight.explanation import Explanation

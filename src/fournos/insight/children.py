@@ -14,7 +14,7 @@ from fournos.api.phase import Cause
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError
 from fournos.engine.kube.resource import JOB, POD, Obj, Resource, key_of, owner_uids, uid_of
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.insight.source import Source
 from fournos.insight.values import created, moment, name_of, one_line, spec_of, status_of
 from fournos.systems.jobs.names import JOB_NAME_LABEL

@@ -16,7 +16,7 @@ from fournos.engine.kube.errors import CredentialsError, ForbiddenError, KubeErr
 from fournos.engine.kube.probe import ClusterApi
 from fournos.engine.kube.resource import POD, SECRET, Key, Obj, controller_of, controls, key_of
 from fournos.engine.kube.untrusted_kubeconfig import check
-from fournos.engine.queueing.workload import ADMISSION_CHECK, WORKLOAD
+from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.insight.errors import FournosError, MissingError, RightsError
 from fournos.insight.source import KUEUE_NAMESPACE, Source, may
 from fournos.insight.values import name_of, spec_of, status_of

@@ -13,7 +13,8 @@ from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
 from fournos.engine.kube.probe import ClusterApi
 from fournos.engine.kube.resource import NAMESPACE, Key, Resource
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, BadNameError, name_of
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from fournos.engine.queueing.workload import BadNameError, name_of
 from fournos.insight.dispatch import DispatchCheck, ManagerCluster, checks, worker
 from fournos.insight.errors import FournosError
 from fournos.insight.source import may

@@ -29,8 +29,8 @@ from fournos.engine.kube.resource import (
     Obj,
     Resource,
 )
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.queueing.observe import covered
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.insight.source import KUEUE_NAMESPACE, Creator, Source, may, or_error
 from fournos.insight.values import count, name_of, one_line, short, spec_of
 from fournos.systems.jobs import names

@@ -13,7 +13,7 @@ from fournos.api.phase import HOLDING, UNQUEUED
 from fournos.engine.kube.errors import ForbiddenError, KubeError
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of, uid_of
 from fournos.engine.queueing.job import PRIORITY_BOOST
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.insight.children import Children, children, current_workload
 from fournos.insight.quota import Quota, Quotas, members, usage_orders
 from fournos.insight.snapshots import Lines, itself, valued

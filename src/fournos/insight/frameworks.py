@@ -11,16 +11,10 @@ from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResource
 from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, is_terminating, key_of, uid_of
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.job import runs_elsewhere
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.observe import ancestor_among
 from fournos.engine.queueing.podsets import queue_name
-from fournos.engine.queueing.workload import (
-    QUEUE_NAME_LABEL,
-    WORKLOAD,
-    BadNameError,
-    QueueState,
-    parse_name,
-    view,
-)
+from fournos.engine.queueing.workload import QUEUE_NAME_LABEL, BadNameError, QueueState, parse_name, view
 from fournos.insight.children import current_workload
 from fournos.insight.errors import FournosError, MissingError
 from fournos.insight.explanation import Explanation

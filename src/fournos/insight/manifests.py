@@ -19,8 +19,8 @@ from fournos.engine.api.schema_readers import takes_texts
 from fournos.engine.kube.errors import KubeError, NotFoundError
 from fournos.engine.kube.formats import load_all, yaml_problem
 from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
 from fournos.engine.queueing.observe import covered
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, RESOURCE_FLAVOR
 from fournos.insight.errors import ManifestError, refusal
 from fournos.insight.source import Source, or_error
 from fournos.insight.values import name_of, spec_of

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.resource import POD, Obj, key_of, owner_uids, uid_of
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.podsets import queue_name
-from fournos.engine.queueing.workload import WORKLOAD
 from fournos.insight.errors import EndedError, FournosError, NoLogError, refusal
 from fournos.insight.failure import LogSource
 from fournos.insight.source import Source

@@ -15,8 +15,8 @@ from fournos.api.slots import GPU_PREFIX, SLOT_RESOURCE
 from fournos.engine.api.values import parse_quantity
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Key, Obj, key_of
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
-from fournos.engine.queueing.workload import RESOURCE_FLAVOR as RESOURCE_FLAVOR
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from fournos.engine.queueing.kinds import RESOURCE_FLAVOR as RESOURCE_FLAVOR
 from fournos.insight.clusters import gpus_of
 from fournos.insight.errors import MissingError
 from fournos.insight.facts import WAITING, born, everywhere, queue_facts

@@ -11,8 +11,8 @@ from typing import Final
 from fournos.engine.api.values import parse_quantity
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Key, Obj, key_of
+from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.engine.queueing.observe import quotas_of, reserved
-from fournos.engine.queueing.workload import LOCAL_QUEUE
 from fournos.insight import quota
 from fournos.insight.errors import MissingError
 from fournos.insight.facts import everywhere

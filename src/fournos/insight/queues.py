@@ -9,7 +9,8 @@ from typing import Any
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Key, Obj, controller_of
-from fournos.engine.queueing.workload import WORKLOAD, view
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.workload import view
 from fournos.insight.children import Children
 from fournos.insight.errors import MissingError
 from fournos.insight.facts import WaitFacts, everywhere, holders_among, queue_facts, without

@@ -13,10 +13,10 @@ from fournos.engine.api.values import parse_quantity
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.job import PRIORITY_LABEL
+from fournos.engine.queueing.kinds import LOCAL_QUEUE as LOCAL_QUEUE
+from fournos.engine.queueing.kinds import WORKLOAD as WORKLOAD
 from fournos.engine.queueing.observe import At, quotas_of, reserved
 from fournos.engine.queueing.podsets import queue_name as queue_name
-from fournos.engine.queueing.workload import LOCAL_QUEUE as LOCAL_QUEUE
-from fournos.engine.queueing.workload import WORKLOAD as WORKLOAD
 from fournos.engine.queueing.workload import view
 from fournos.insight.values import name_of, spec_of, status_of
 from fournos.systems.jobs.names import CLUSTER_NODE_LABEL

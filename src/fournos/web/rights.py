@@ -14,7 +14,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.api import Api, Listing
 from fournos.engine.kube.errors import ForbiddenError, KubeError
 from fournos.engine.kube.resource import Key, Obj, Resource
-from fournos.engine.queueing.workload import LOCAL_QUEUE
+from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.engine.runtime.decision import User
 from fournos.engine.runtime.reviews import Reviewer
 from fournos.insight.facts import everywhere

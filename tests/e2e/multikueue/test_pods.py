@@ -10,7 +10,7 @@ from devcluster.progress import Progress
 from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, FOURNOS_SCHEDULE, MINICLUSTER
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import POD, Obj
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.multikueue import names
 from fournos.systems.schedules.names import TRIGGER_ANNOTATION
 from tests.fakes.flux_image import flux_image

@@ -10,7 +10,7 @@ from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB, FOURNOS_SCHEDULE, PI
 from fournos.api.phase import Cause
 from fournos.engine.api.values import format_time, parse_time
 from fournos.engine.kube.resource import EVENT, POD, Key, Obj
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.history.fingerprint import fingerprint
 from fournos.history.records import Document, Ending, Identity, Record, Run
 from fournos.history.results.read import read_file

@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from fournos.api.kinds import FOURNOS_CLUSTER
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.history.fingerprint import fingerprint
 from fournos.history.records import Document, Ending, Identity, Record, Run
 from tests.e2e.web import lab

@@ -13,7 +13,7 @@ import pytest
 
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.resource import Key
-from fournos.engine.queueing.workload import CLUSTER_QUEUE
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE
 from tests.integration.appwrappers.kubelet import Kubelet
 from tests.integration.appwrappers.stage import AppWrapperStage
 from tests.integration.conftest import Server

@@ -11,7 +11,7 @@ from fournos.api.slots import CLUSTER_NODE_LABEL, SLOT_RESOURCE
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.resource import Key, Obj, Resource
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from tests.integration.appwrappers.kubelet import Kubelet
 from tests.integration.conftest import Server
 from tests.integration.stage import Stage

@@ -7,7 +7,7 @@ from typing import Any
 from fournos.api.kinds import APPWRAPPER
 from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.resource import POD, Key
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from tests.integration.appwrappers.stage import AppWrapperStage, job, pod
 
 

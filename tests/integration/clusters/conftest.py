@@ -15,7 +15,7 @@ from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import NAMESPACE, NODE, SECRET, Key, Obj
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
 from tests.integration.conftest import Server
 from tests.integration.stage import Stage
 from tests.waiting import LIMIT, Message, free_port, seconds_until

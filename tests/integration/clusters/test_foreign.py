@@ -8,7 +8,7 @@ from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import Key
-from fournos.engine.queueing.workload import RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.queueing.kinds import RESOURCE_FLAVOR, WORKLOAD
 from tests.integration.clusters.conftest import SLOT, ClusterStage
 from tests.integration.clusters.test_hub import workload_of
 

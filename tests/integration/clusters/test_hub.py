@@ -16,7 +16,7 @@ from fournos.engine.api.schema_readers import schema_violations
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import ConflictError, InvalidError, NotFoundError
 from fournos.engine.kube.resource import SECRET, Key, uid_of
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.systems.clusters.rules import RULES
 from tests.integration.clusters.conftest import SLOT, ClusterStage, set_gpus_of_node
 from tests.integration.kube.test_fleet import can_drop, dropped, proxied

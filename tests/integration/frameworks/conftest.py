@@ -32,7 +32,7 @@ from fournos.engine.kube.resource import (
     Obj,
     Resource,
 )
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.runtime.clock import SystemClock
 from fournos.systems.frameworks.kinds import PIPELINE_RUN
 from tests.integration.stage import Stage

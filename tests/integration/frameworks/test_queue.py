@@ -9,7 +9,7 @@ import pytest
 from fournos.engine.api.conditions import Condition, condition, is_true, upsert
 from fournos.engine.kube.errors import InvalidError, NotFoundError
 from fournos.engine.kube.resource import JOB, Key, Obj
-from fournos.engine.queueing.workload import (
+from fournos.engine.queueing.kinds import (
     ADMISSION_CHECK,
     CLUSTER_QUEUE,
     LOCAL_QUEUE,

@@ -12,7 +12,7 @@ import devcluster
 from devcluster import Cluster
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.resource import Key
-from fournos.engine.queueing.workload import CLUSTER_QUEUE
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE
 from fournos.systems.jobs import names
 from tests.faults.proxy import FaultProxy
 from tests.integration.conftest import Server, take_down

@@ -17,7 +17,7 @@ from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.reflector import Reflector
 from fournos.engine.kube.resource import JOB, Obj, Resource, controller_of, key_of, uid_of
 from fournos.engine.kube.store import Store
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from tests.waiting import LIMIT
 
 _AGAIN = 0.3

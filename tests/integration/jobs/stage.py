@@ -12,7 +12,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import LEASE, SECRET, Key, Resource
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.systems.jobs import names
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import Hold, RequestFault, Rule

@@ -6,7 +6,7 @@ from typing import Any
 
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.errors import NotFoundError
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from tests.integration.jobs.stage import GPU, OTHER_GPU, JobStage
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import TERMINAL
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from tests.faults.rules import Cut
 from tests.integration.jobs.stage import JobStage
 from tests.integration.killing import killed_after, killed_after_each_write

@@ -15,7 +15,7 @@ from fournos.engine.api.conditions import is_true
 from fournos.engine.api.crd import crd
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import JOB, SECRET, Key, Obj, Resource
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.jobs import names
 from tests.integration.conftest import Server, install
 from tests.integration.jobs.stage import JobStage

@@ -8,7 +8,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.conditions import is_true
 from fournos.engine.api.values import creation_time, format_time, parse_time
 from fournos.engine.kube.errors import NotFoundError
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from tests.integration.jobs.stage import JobStage
 from tests.waiting import LIMIT
 

@@ -42,7 +42,7 @@ from fournos.engine.kube.resource import (
     Obj,
     Resource,
 )
-from fournos.engine.queueing.workload import (
+from fournos.engine.queueing.kinds import (
     ADMISSION_CHECK,
     CLUSTER_QUEUE,
     LOCAL_QUEUE,

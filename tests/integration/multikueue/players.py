@@ -12,8 +12,9 @@ from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.errors import AlreadyExistsError, ConflictError, NotFoundError, TransientError
 from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, is_terminating, key_of, uid_of
 from fournos.engine.queueing.ensure import prebuilt_name
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.report import finish_patch, release_quota
-from fournos.engine.queueing.workload import WORKLOAD, generic_name
+from fournos.engine.queueing.workload import generic_name
 from fournos.systems.multikueue import names
 from tests.integration.multikueue.fleet import Fleet, Site
 

@@ -8,7 +8,7 @@ from typing import Any
 from bench.fleet import FOO
 from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.resource import CONFIG_MAP, Key, uid_of
-from fournos.engine.queueing.workload import ADMISSION_CHECK, CLUSTER_QUEUE, WORKLOAD
+from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, WORKLOAD
 from tests.integration.kueue_version import BEFORE_019, SINCE_019
 from tests.integration.multikueue.fleet import Fleet, Site, typed
 from tests.integration.multikueue.players import Players, foo, workload_name

@@ -10,7 +10,7 @@ from typing import Any
 from bench.fleet import FOO
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import EVENT, JOB
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.multikueue import names
 from tests.integration.multikueue.fleet import Fleet, typed
 from tests.integration.multikueue.players import Players, report_status

@@ -23,7 +23,7 @@ from fournos.engine.api.crd import crd
 from fournos.engine.api.values import parse_time
 from fournos.engine.kube.errors import NoSuchResourceError, TransientError
 from fournos.engine.kube.resource import CUSTOM_RESOURCE_DEFINITION, Key, Resource
-from fournos.engine.queueing.workload import ADMISSION_CHECK, WORKLOAD
+from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER
 from tests.integration.killing import revived

@@ -6,7 +6,7 @@ from typing import Any
 
 from bench.fleet import FOO
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.multikueue import names
 from tests.integration.multikueue.fleet import Fleet, Site
 from tests.integration.multikueue.players import Players, foo, workload_name

@@ -17,7 +17,7 @@ import yaml
 from bench.fleet import FOO
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Key
-from fournos.engine.queueing.workload import ADMISSION_CHECK, CLUSTER_QUEUE, WORKLOAD
+from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, WORKLOAD
 from fournos.systems.multikueue import names
 from tests.integration.killing import revived
 from tests.integration.multikueue.fleet import Fleet, insecure, typed

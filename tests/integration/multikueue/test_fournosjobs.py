@@ -12,7 +12,7 @@ from bench.fleet import make
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.resource import JOB, NAMESPACE, SECRET, Key, Resource
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.jobs import names as job_names
 from fournos.systems.multikueue import names
 from tests.integration.jobs.executors import Executors

@@ -12,7 +12,7 @@ import pytest
 
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Obj
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.frameworks import kinds as framework_names
 from fournos.systems.multikueue import names
 from tests.integration.jobs.executors import Executors, ended_run, over

@@ -15,7 +15,7 @@ from fournos.api.kinds import APPWRAPPER, MINICLUSTER
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import CONFIG_MAP, JOB, POD, SECRET, Obj, Resource, key_of
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.multikueue import names
 from tests.integration.appwrappers.kubelet import Kubelet
 from tests.integration.appwrappers.stage import pod

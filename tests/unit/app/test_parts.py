@@ -13,7 +13,7 @@ import pytest
 import fournos
 from fournos.app.parts import PARTS, TABLE, reference
 from fournos.app.run import main
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.manager import Manager
 from fournos.engine.runtime.metrics import CONTROLLER_RUNTIME, Counter, Gauge, Metrics

@@ -24,7 +24,7 @@ from fournos.cli.options import Root
 from fournos.engine.kube.api import Listing, WatchEvent
 from fournos.engine.kube.errors import AlreadyExistsError, KubeError, NoSuchResourceError, NotFoundError
 from fournos.engine.kube.resource import JOB, POD, SELF_SUBJECT_ACCESS_REVIEW, Key, Obj, Resource, key_of
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.runtime.controller import matcher
 from fournos.insight.source import jobs_namespace
 from tests.unit.cli.objects import NOW, NS

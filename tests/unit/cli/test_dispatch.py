@@ -25,7 +25,7 @@ from fournos.engine.kube.resource import (
     Obj,
     Resource,
 )
-from fournos.engine.queueing.workload import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
 from tests.fakes.clusters import kubeconfig
 from tests.unit.cli.api import Api, Program

@@ -11,7 +11,7 @@ from fournos.cli.errors import Exit
 from fournos.cli.operate import view
 from fournos.engine.kube.errors import ConnectionLostError, ForbiddenError
 from fournos.engine.kube.resource import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, VALIDATING_WEBHOOKS
-from fournos.engine.queueing.workload import CLUSTER_QUEUE
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE
 from fournos.insight.doctor_access import DoctorFinding, Level
 from tests.unit.cli.api import Program
 from tests.unit.insight.healthy import Server

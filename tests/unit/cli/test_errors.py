@@ -34,7 +34,7 @@ from fournos.engine.kube.errors import (
     ServerError,
 )
 from fournos.engine.kube.resource import NAMESPACE
-from fournos.engine.queueing.workload import RESOURCE_FLAVOR
+from fournos.engine.queueing.kinds import RESOURCE_FLAVOR
 from fournos.history.records import body
 from fournos.history.results.models import RunValues, ValuePage
 from tests.history import a_run, measured_value

@@ -10,7 +10,7 @@ import pytest
 
 from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError
 from fournos.engine.kube.resource import POD, Key
-from fournos.engine.queueing.workload import LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.queueing.kinds import LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.insight.facts import in_line
 from fournos.insight.quota import Quotas
 from tests.unit.cli.api import Api, Program

@@ -11,7 +11,7 @@ import pytest
 from fournos.cli.errors import Exit
 from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.kube.resource import Resource
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.frameworks.kinds import PIPELINE_RUN
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NS, ago

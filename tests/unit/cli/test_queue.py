@@ -10,7 +10,7 @@ import pytest
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client import AsyncClient
 from fournos.engine.kube.errors import NoSuchResourceError
-from fournos.engine.queueing.workload import LOCAL_QUEUE
+from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NS, ago, job, workload
 from tests.unit.cli.test_explain import world

@@ -12,7 +12,7 @@ import pytest
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.kube.resource import POD, SECRET, Key, Obj, Resource
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER
 from fournos.systems.multikueue.names import LOGS_OF
 from tests.fakes.clusters import kubeconfig

@@ -7,7 +7,8 @@ from typing import Any
 
 from fournos.api.kinds import MINICLUSTER, PIPELINE_RUN
 from fournos.engine.kube.resource import Key, Resource
-from fournos.engine.queueing.workload import ADMISSION_CHECK, QUEUE_NAME_LABEL, WORKLOAD
+from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
+from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
 from fournos.systems.multikueue.config import MULTIKUEUE_CONFIG
 from tests.unit.client.world import NS, Api
 

@@ -6,7 +6,7 @@ import pytest
 
 from fournos.client import AsyncClient, FournosError, MissingError
 from fournos.engine.kube.resource import SECRET
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.multikueue.names import LOGS_OF
 from tests.unit.cli import test_worker_logs
 from tests.unit.cli.objects import NS

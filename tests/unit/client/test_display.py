@@ -13,7 +13,7 @@ from fournos.api.kinds import APPWRAPPER, FOURNOS_CLUSTER
 from fournos.client import AsyncClient, Client, FournosError, Handles
 from fournos.client.views import View
 from fournos.engine.kube.resource import Key, Resource
-from fournos.engine.queueing.workload import LOCAL_QUEUE
+from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from tests.unit.client.kinds import FLUX, POD_MANIFEST, condition, dispatched, run, status
 from tests.unit.client.world import NS, SPEC, Api
 

@@ -20,7 +20,7 @@ from fournos.client import (
 )
 from fournos.client.jobs import AsyncJob
 from fournos.engine.kube.resource import JOB, POD, Key, Resource
-from fournos.engine.queueing.workload import LOCAL_QUEUE, WORKLOAD
+from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD
 from tests.unit.client.world import NS, SPEC, Api
 
 

@@ -21,7 +21,7 @@ from fournos.client import (
     WaitTimeout,
 )
 from fournos.engine.kube.resource import Key, Resource
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.frameworks.kinds import PIPELINE_RUN as PIPELINE_RUNS
 from tests.unit.client.kinds import FLUX, POD_MANIFEST, condition, run, settled, started, status
 from tests.unit.client.world import NS, Api

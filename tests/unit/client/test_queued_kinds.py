@@ -6,7 +6,7 @@ import pytest
 
 from fournos.client import AsyncClient, FournosError, MissingError, ObjectFailed
 from fournos.engine.kube.resource import Resource
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE
 from tests.unit.client.kinds import at, condition, dispatched, settled, started, status
 from tests.unit.client.world import NS, Api
 

@@ -30,7 +30,7 @@ from fournos.engine.kube.resource import (
     Obj,
     Resource,
 )
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
 from fournos.insight.doctor import KINDS, examine
 from fournos.insight.doctor_access import DoctorFinding, ExaminedNamespaces, Level
 from tests.unit.cli.api import Api

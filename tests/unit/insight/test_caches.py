@@ -10,7 +10,7 @@ import pytest
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
 from fournos.engine.kube.resource import SELF_SUBJECT_ACCESS_REVIEW, Key, Obj, Resource
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, WORKLOAD
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
 from fournos.insight.caches import ObjectCaches, scopes
 from fournos.insight.facts import everywhere
 from tests.unit.cli.api import Api

@@ -10,7 +10,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import Cause
 from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.kube.resource import POD, Key
-from fournos.engine.queueing.workload import LOCAL_QUEUE
+from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.insight.facts import gather
 from fournos.insight.reasons import explain
 from tests.unit.cli.api import Api

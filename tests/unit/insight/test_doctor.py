@@ -29,7 +29,7 @@ from fournos.engine.kube.resource import (
     SELF_SUBJECT_ACCESS_REVIEW,
     VALIDATING_WEBHOOKS,
 )
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
 from fournos.insight.doctor import KINDS, examine, schema_differences
 from fournos.insight.doctor_access import NEEDS, Level, faults, selected
 from tests.unit.cli.objects import NS

@@ -8,7 +8,7 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.kube.errors import ForbiddenError
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.insight.overview import EXPLAINED, GpuCounts, overview, read
 from fournos.insight.queues import QueueEntry
 from fournos.insight.values import hardware

@@ -8,7 +8,7 @@ import pytest
 
 from fournos.api.kinds import PIPELINE
 from fournos.engine.kube.errors import ForbiddenError
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, RESOURCE_FLAVOR
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
 from fournos.insight.manifests import unknown_names
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NS, cluster_queue

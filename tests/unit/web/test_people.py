@@ -21,7 +21,7 @@ from fournos.engine.kube.resource import (
     TOKEN_REVIEW,
     Resource,
 )
-from fournos.engine.queueing.workload import LOCAL_QUEUE
+from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.engine.runtime.decision import User
 from fournos.web.pages.benchmarks import RESOURCE
 from fournos.web.people import TrustedProxy, permitted

@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
-from typing import Annotated, Any, Final, Literal
-
-from pydantic import Field
+from typing import Any, Final
 
 # --- times ------------------------------------------------------------------------------------------
 
@@ -200,14 +198,7 @@ def _visible(found: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
-# --- types of settings ------------------------------------------------------------------------------
-# Types and checks of settings that several parts have.
-
-LogLevel = Annotated[
-    Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], Field(description="Logging level")
-]
-Seconds = Annotated[float, Field(gt=0)]
-"""A duration, more than 0."""
+# --- settings --------------------------------------------------------------------------------------------
 
 
 def with_placeholder(pattern: str, name: str, *, example: str = "prefix") -> str:

@@ -33,17 +33,10 @@ from fournos.engine.queueing.job import (
     runs_elsewhere,
     workload_class_of,
 )
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.podsets import queue_name
 from fournos.engine.queueing.report import finalizer_patch, finish_patch
-from fournos.engine.queueing.workload import (
-    IN_USE,
-    JOB_UID_LABEL,
-    WORKLOAD,
-    PodSet,
-    Priority,
-    WorkloadRequest,
-    build,
-)
+from fournos.engine.queueing.workload import IN_USE, JOB_UID_LABEL, PodSet, Priority, WorkloadRequest, build
 from fournos.engine.runtime.decision import Delete, Patch, Step
 
 # --- whether a Workload fits its job ----------------------------------------------------------------

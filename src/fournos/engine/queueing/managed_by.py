@@ -12,8 +12,8 @@ from fournos.engine.api.rules import Json, Rule, same_field
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.job import MULTIKUEUE, MULTIKUEUE_ADAPTER
+from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE
 from fournos.engine.queueing.observe import live_ancestor
-from fournos.engine.queueing.workload import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE
 from fournos.engine.runtime.decision import Decision, EventRecord, Facts, LiveGet, Patch, Present, Unknown
 
 # --- a queue, read live -----------------------------------------------------------------------------

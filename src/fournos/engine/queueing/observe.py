@@ -13,7 +13,8 @@ from fournos.engine.api.values import parse_quantity
 from fournos.engine.kube.resource import PRIORITY_CLASS, Key, Obj, controller_of, key_of, newest
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.job import Ancestor, QueueInputs
-from fournos.engine.queueing.workload import JOB_UID_LABEL, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.engine.queueing.kinds import RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.engine.queueing.workload import JOB_UID_LABEL
 from fournos.engine.runtime.controller import Caches, Watch, controller_uid, no_keys
 from fournos.engine.runtime.decision import Facts, LiveList, Present, Unknown
 

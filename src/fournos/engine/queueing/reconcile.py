@@ -30,6 +30,7 @@ from fournos.engine.queueing.job import (
     priority_of,
     runs_elsewhere,
 )
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.observe import live_ancestor
 from fournos.engine.queueing.podsets import (
     MissingFlavorError,
@@ -45,7 +46,7 @@ from fournos.engine.queueing.report import (
     reclaim_patch,
     release_quota,
 )
-from fournos.engine.queueing.workload import HELD_BACK, WORKLOAD, QueueState, build, view
+from fournos.engine.queueing.workload import HELD_BACK, QueueState, build, view
 from fournos.engine.runtime.decision import Create, EventRecord, Facts, LiveGet, Patch, Present, Step, Unknown
 
 _DEFAULTS = QueueOptions()

@@ -9,7 +9,8 @@ from typing import Any
 from fournos.engine.api.conditions import Condition, condition, is_true, upsert
 from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import Obj, key_of
-from fournos.engine.queueing.workload import IN_USE, WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.workload import IN_USE
 from fournos.engine.runtime.context import holds, switched
 from fournos.engine.runtime.decision import Patch
 

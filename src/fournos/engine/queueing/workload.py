@@ -11,25 +11,10 @@ from typing import Any, Final
 
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Key, Obj, Resource, is_terminating, usual_plural
+from fournos.engine.queueing.kinds import GROUP, VERSION, WORKLOAD
 from fournos.engine.runtime.part import RequiredApi
 
-# --- kinds of Kueue ---------------------------------------------------------------------------------
-# Kueue's resource types (API v1beta2, served since Kueue 0.15).
-
-GROUP = "kueue.x-k8s.io"
-VERSION = "v1beta2"
 KUEUE = RequiredApi("Kueue", GROUP, VERSION, "upgrade Kueue to 0.15 or newer")
-
-WORKLOAD = Resource(GROUP, VERSION, "Workload", "workloads")
-LOCAL_QUEUE = Resource(GROUP, VERSION, "LocalQueue", "localqueues")
-CLUSTER_QUEUE = Resource(GROUP, VERSION, "ClusterQueue", "clusterqueues", namespaced=False)
-RESOURCE_FLAVOR = Resource(GROUP, VERSION, "ResourceFlavor", "resourceflavors", namespaced=False)
-ADMISSION_CHECK = Resource(GROUP, VERSION, "AdmissionCheck", "admissionchecks", namespaced=False)
-WORKLOAD_PRIORITY_CLASS = Resource(
-    GROUP, VERSION, "WorkloadPriorityClass", "workloadpriorityclasses", namespaced=False
-)
-
-
 QUEUE_NAME_LABEL = "kueue.x-k8s.io/queue-name"
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 HELD_BACK = "fournos.dev/held-back"

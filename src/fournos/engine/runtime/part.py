@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
 import orjson
+from pydantic import Field
 from pydantic_settings import BaseSettings
 
 from fournos.engine.api.crd import Definition
@@ -21,6 +22,15 @@ from fournos.engine.runtime.manager import Manager
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.webhook.registration import Service
 from fournos.engine.runtime.webhook.review import Webhook
+
+# --- types of settings ------------------------------------------------------------------------------
+
+LogLevel = Annotated[
+    Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], Field(description="Logging level")
+]
+Seconds = Annotated[float, Field(gt=0)]
+"""A duration, more than 0."""
+
 
 # --- checks at start --------------------------------------------------------------------------------
 # Checks at start that the cluster can run this operator, instead of failing jobs later.

@@ -14,7 +14,6 @@ from aiohttp import web
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from fournos.engine.api.values import LogLevel
 from fournos.engine.kube.errors import NotLeaderError
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.events import Recorder
@@ -22,6 +21,7 @@ from fournos.engine.runtime.informers import supervise
 from fournos.engine.runtime.listening import listening
 from fournos.engine.runtime.manager import Manager
 from fournos.engine.runtime.metrics import CONTENT_TYPE, LEADER, LOOP_LAG_SECONDS, Metrics
+from fournos.engine.runtime.part import LogLevel
 
 # --- memory -----------------------------------------------------------------------------------------
 # How Python's cycle collection treats a process that keeps many objects for long.

@@ -20,7 +20,7 @@ from fournos.engine.kube.resource import (
     owner_uids,
     uid_of,
 )
-from fournos.engine.queueing.workload import RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.queueing.kinds import RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.runtime.controller import (
     Caches,
     Watch,

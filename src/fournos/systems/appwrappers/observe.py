@@ -9,8 +9,8 @@ from fournos.api.kinds import APPWRAPPER
 from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.resource import NODE, POD, Key, Obj, controls, key_of
 from fournos.engine.queueing.job import QueueInputs
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.observe import queue_inputs, queue_watches
-from fournos.engine.queueing.workload import WORKLOAD
 from fournos.engine.runtime.controller import (
     Caches,
     Watch,

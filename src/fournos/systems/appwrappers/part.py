@@ -12,8 +12,9 @@ from fournos.api.kinds import APPWRAPPER
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.queueing.job import MULTIKUEUE, managed_elsewhere
+from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.engine.queueing.managed_by import leaves
-from fournos.engine.queueing.workload import KUEUE, LOCAL_QUEUE, QUEUE_NAME_LABEL
+from fournos.engine.queueing.workload import KUEUE, QUEUE_NAME_LABEL
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Controller
 from fournos.engine.runtime.decision import Facts, LiveGet, Present, Unknown

@@ -17,7 +17,7 @@ from fournos.engine.kube.probe import Probe
 from fournos.engine.kube.resource import SECRET, Key, Obj, Resource
 from fournos.engine.kube.store import Store
 from fournos.engine.queueing.job import LOCK_HELD, LOCK_HELD_CLASS
-from fournos.engine.queueing.workload import WORKLOAD_PRIORITY_CLASS
+from fournos.engine.queueing.kinds import WORKLOAD_PRIORITY_CLASS
 from fournos.engine.runtime.controller import Executor
 from fournos.engine.runtime.decision import Custom
 

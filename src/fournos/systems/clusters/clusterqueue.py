@@ -15,7 +15,7 @@ from typing import Any
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.api.slots import CLUSTER_NODE_LABEL, SLOT_RESOURCE
 from fournos.engine.kube.resource import Key, Obj, absent, key_of, uid_of
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, RESOURCE_FLAVOR
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
 from fournos.engine.runtime.controller import Caches, Controller, Watch, pick
 from fournos.engine.runtime.decision import (
     Absent,

@@ -10,7 +10,7 @@ from fournos.api.phase import HOLDING
 from fournos.engine.api.values import format_time
 from fournos.engine.kube.probe import Probe
 from fournos.engine.kube.resource import CONFIG_MAP, Key, Obj, key_of, uid_of
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.runtime.context import switched
 from fournos.engine.runtime.decision import (
     Absent,

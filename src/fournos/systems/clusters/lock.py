@@ -16,7 +16,8 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import TERMINAL
 from fournos.engine.api.values import format_time, parse_ttl
 from fournos.engine.kube.resource import Obj, is_terminating, key_of, uid_of
-from fournos.engine.queueing.workload import WORKLOAD, WORKLOAD_PRIORITY_CLASS, QueueState, view
+from fournos.engine.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.engine.queueing.workload import QueueState, view
 from fournos.engine.runtime.decision import Absent, Create, Delete, LiveGet, Patch, Present
 from fournos.systems.clusters import build
 from fournos.systems.clusters.quotas import is_lock

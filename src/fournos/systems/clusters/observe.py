@@ -10,7 +10,7 @@ from fournos.api.fournoscluster import FournosClusterSpec
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.api.phase import HOLDING
 from fournos.engine.kube.resource import NODE, SECRET, Key, Obj, controller_of, key_of, newest, uid_of
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.engine.runtime.controller import (
     METADATA,
     Caches,

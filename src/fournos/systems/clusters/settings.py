@@ -8,7 +8,8 @@ from typing import Annotated
 from pydantic import AliasChoices, Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from fournos.engine.api.values import LogLevel, Seconds, with_placeholder
+from fournos.engine.api.values import with_placeholder
+from fournos.engine.runtime.part import LogLevel, Seconds
 
 
 class ClusterSettings(BaseSettings):

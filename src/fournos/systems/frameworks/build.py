@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fournos.engine.kube.resource import Key, Obj, joined, merge_patch, nested, read
+from fournos.engine.queueing.kinds import RESOURCE_FLAVOR
 from fournos.engine.queueing.podsets import (
     CLUSTER_QUEUE_LABEL,
     LOCAL_QUEUE_LABEL,
@@ -20,7 +21,7 @@ from fournos.engine.queueing.podsets import (
     placed,
     union,
 )
-from fournos.engine.queueing.workload import RESOURCE_FLAVOR, PodSet
+from fournos.engine.queueing.workload import PodSet
 from fournos.engine.runtime.decision import Facts, LiveGet, Present, Unknown
 from fournos.systems.frameworks.kinds import Framework, PodSetRule
 

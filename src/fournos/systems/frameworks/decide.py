@@ -23,11 +23,12 @@ from fournos.engine.queueing.job import (
     Verdict,
     runs_elsewhere,
 )
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.observe import live_ancestor
 from fournos.engine.queueing.podsets import RequestsError, queue_name
 from fournos.engine.queueing.reconcile import reconcile
 from fournos.engine.queueing.report import finalizer_patch
-from fournos.engine.queueing.workload import JOB_UID_LABEL, WORKLOAD
+from fournos.engine.queueing.workload import JOB_UID_LABEL
 from fournos.engine.runtime.decision import (
     Absent,
     Decision,

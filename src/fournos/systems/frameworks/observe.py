@@ -11,8 +11,9 @@ from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Key, Obj, key_of, only
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.job import QueueInputs, QueueOptions
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.observe import CONTROLLER, OWNERS, queue_inputs, queue_watches
-from fournos.engine.queueing.workload import QUEUE_NAME_LABEL, WORKLOAD
+from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
 from fournos.engine.runtime.controller import Caches, Watch, controller_uid, metadata, of_owners, own_key
 from fournos.engine.runtime.decision import Facts, Patch
 from fournos.systems.frameworks import kinds

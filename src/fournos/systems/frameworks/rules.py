@@ -16,10 +16,11 @@ from fournos.engine.api.rules import Violation
 from fournos.engine.kube.resource import Key, Obj, controls, is_terminating, joined, nested, read, uid_of
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.job import MULTIKUEUE, Ancestor
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.managed_by import check_questions, cluster_queue_of, dispatches, queue_question
 from fournos.engine.queueing.observe import ancestor_questions, live_ancestor
 from fournos.engine.queueing.podsets import PodSetInfoError, RequestsError, queue_name
-from fournos.engine.queueing.workload import JOB_UID_LABEL, QUEUE_NAME_LABEL, WORKLOAD
+from fournos.engine.queueing.workload import JOB_UID_LABEL, QUEUE_NAME_LABEL
 from fournos.engine.runtime.decision import Facts, LiveGet, LiveList, Present, Question, Unknown
 from fournos.engine.runtime.webhook.review import Request, Review, Webhook
 from fournos.systems.frameworks import kinds

@@ -18,7 +18,7 @@ from fournos.engine.api.conditions import is_true
 from fournos.engine.api.values import format_time, parse_duration, parse_time, parse_ttl
 from fournos.engine.kube.resource import JOB, SECRET, Key, Obj, key_of, uid_of
 from fournos.engine.queueing.ensure import prebuilt_name
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import (
     Answer,
     Create,

@@ -13,8 +13,8 @@ from fournos.api.kinds import FOURNOS_JOB, PIPELINE, PIPELINE_RUN
 from fournos.api.phase import HOLDING, TERMINAL
 from fournos.engine.kube.resource import JOB, Key, Obj, Resource, controller_of, key_of, uid_of
 from fournos.engine.queueing.ensure import prebuilt_name
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.engine.queueing.observe import covered
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.engine.runtime.controller import Caches, Watch, controller_uid, no_keys, pick, waking_by
 from fournos.systems.jobs import names
 from fournos.systems.jobs.pending import NAMING_AT_MOST, waits_for

@@ -14,7 +14,8 @@ from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.values import creation_time
 from fournos.engine.kube.resource import JOB, Key, Obj, Resource, absent, controller_of, key_of, uid_of
 from fournos.engine.queueing.job import managed_elsewhere
-from fournos.engine.queueing.workload import KUEUE, WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.workload import KUEUE
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches, Controller, no_keys
 from fournos.engine.runtime.decision import Absent, Decision, Delete, Facts, LiveGet

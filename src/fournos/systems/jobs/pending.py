@@ -13,7 +13,8 @@ from fournos.engine.api.values import creation_time, format_time, parse_duration
 from fournos.engine.kube.resource import Key, Obj, controller_of, controls, uid_of
 from fournos.engine.queueing.ensure import OUT_OF_SYNC, prebuilt_name
 from fournos.engine.queueing.job import NOT_FOUND, RESERVED, Verdict
-from fournos.engine.queueing.workload import WORKLOAD, QueueState, WorkloadView, named_reason, view
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.workload import QueueState, WorkloadView, named_reason, view
 from fournos.engine.runtime.decision import Absent, Create, Decision, LiveGet, Present, StepFailure, Unknown
 from fournos.systems.jobs import names
 from fournos.systems.jobs.finish import fail, release

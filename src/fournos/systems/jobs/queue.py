@@ -15,18 +15,10 @@ from fournos.engine.api.values import parse_quantity
 from fournos.engine.kube.resource import Key, Obj, Resource, controls
 from fournos.engine.queueing.ensure import OUT_OF_SYNC, prebuilt_name
 from fournos.engine.queueing.job import Ended, QueueInputs, QueueOptions, QueueOutcome, runs_elsewhere
+from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.engine.queueing.observe import quotas_of, reserved
 from fournos.engine.queueing.reconcile import reconcile
-from fournos.engine.queueing.workload import (
-    LOCAL_QUEUE,
-    WORKLOAD,
-    WORKLOAD_PRIORITY_CLASS,
-    PodSet,
-    Priority,
-    QueueState,
-    WorkloadRequest,
-    view,
-)
+from fournos.engine.queueing.workload import PodSet, Priority, QueueState, WorkloadRequest, view
 from fournos.engine.runtime.decision import Absent, Create, LiveGet, Present, Step
 from fournos.systems.jobs import build, names
 from fournos.systems.jobs.build import slots_and_gpus

@@ -9,8 +9,8 @@ from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.values import creation_time
 from fournos.engine.kube.resource import JOB, POD, Key, Obj, uid_of
 from fournos.engine.queueing.ensure import prebuilt_name
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
 from fournos.engine.queueing.observe import covered
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, RESOURCE_FLAVOR
 from fournos.engine.runtime.decision import (
     Absent,
     Create,

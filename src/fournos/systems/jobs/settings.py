@@ -14,9 +14,10 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 import fournos
 from fournos.api.fournosjob_values import MAX_REPEATS
 from fournos.api.pod_rights import operator_account
-from fournos.engine.api.values import Seconds, parse_duration, with_placeholder
+from fournos.engine.api.values import parse_duration, with_placeholder
 from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.controller import matcher
+from fournos.engine.runtime.part import Seconds
 
 SecretPolicy = Literal["open", "listed"]
 

@@ -15,7 +15,8 @@ from typing import Any
 
 from fournos.engine.api.conditions import Condition, condition, upsert
 from fournos.engine.kube.resource import Key, Obj, key_of
-from fournos.engine.queueing.workload import ADMISSION_CHECK, name_of
+from fournos.engine.queueing.kinds import ADMISSION_CHECK
+from fournos.engine.queueing.workload import name_of
 from fournos.engine.runtime.controller import Caches, Controller, Watch, own_key, pick, waking_all, waking_by
 from fournos.engine.runtime.decision import Decision, EventRecord, Facts
 from fournos.systems.multikueue import names

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from fournos.engine.kube.resource import Obj, Resource, uid_of
-from fournos.engine.queueing.workload import JOB_UID_LABEL, WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.workload import JOB_UID_LABEL
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.config import held_back
 

@@ -19,7 +19,8 @@ from fournos.engine.api.values import parse_duration
 from fournos.engine.kube.errors import CredentialsError
 from fournos.engine.kube.formats import YamlError, load_all
 from fournos.engine.kube.resource import Obj, Resource, key_of
-from fournos.engine.queueing.workload import GROUP, VERSION, BadNameError, parse_name
+from fournos.engine.queueing.kinds import GROUP, VERSION
+from fournos.engine.queueing.workload import BadNameError, parse_name
 from fournos.systems.multikueue.names import KUBECONFIG, MULTIKUEUE
 
 # --- kinds -----------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.resource import SECRET, Key, Obj, absent, is_terminating, uid_of
-from fournos.engine.queueing.workload import ADMISSION_CHECK
+from fournos.engine.queueing.kinds import ADMISSION_CHECK
 from fournos.engine.runtime.controller import (
     Caches,
     Controller,

@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.resource import Obj, key_of, uid_of
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import Decision, Patch
 from fournos.systems.multikueue.build import remote_workload
 from fournos.systems.multikueue.observe import Remote

@@ -11,7 +11,7 @@ from fournos.engine.api.conditions import condition
 from fournos.engine.api.values import parse_time
 from fournos.engine.kube.fleet import FleetWatch
 from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
-from fournos.engine.queueing.workload import ADMISSION_CHECK, WORKLOAD
+from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.engine.runtime.controller import Caches, Watch, controller_uid, metadata, own_key, pick
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.config import MULTIKUEUE_CONFIG

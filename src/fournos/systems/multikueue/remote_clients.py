@@ -14,7 +14,7 @@ from fournos.engine.kube.fleet import Dial, Fleet, KubeconfigRefusedError
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.kube.store import Store
 from fournos.engine.kube.transport import Observer
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.clock import Clock
 from fournos.systems.multikueue.observe import fleet_watches, workload_of
 from fournos.systems.multikueue.remote import RemoteClient, RemoteFailure, Send

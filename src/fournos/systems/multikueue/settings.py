@@ -10,8 +10,8 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from fournos.engine.api.values import Seconds
 from fournos.engine.kube.resource import Resource
+from fournos.engine.runtime.part import Seconds
 from fournos.systems.multikueue.config import MultiKueueConfiguration, parse_all, read
 
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")

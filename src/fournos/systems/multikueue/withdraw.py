@@ -15,8 +15,8 @@ from typing import Final
 from fournos.engine.api.conditions import is_true
 from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import Obj, is_terminating, key_of, uid_of
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.report import finalizer_patch
-from fournos.engine.queueing.workload import WORKLOAD
 from fournos.engine.runtime.decision import Absent, Decision, Delete, LiveGet, Patch, Present
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.observe import Observed, Remote

@@ -16,7 +16,7 @@ from fournos.engine.api.rules import Violation
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.formats import dump
 from fournos.engine.kube.resource import Obj, Resource
-from fournos.engine.queueing.workload import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
+from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
 from fournos.insight.clusters import gpus_of
 from fournos.insight.manifests import UNKNOWN, unknown_names
 from fournos.insight.overview import read_kueue_clusters

@@ -19,7 +19,8 @@ from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.reflector import Reflector
 from fournos.engine.kube.resource import LEASE, Key, Obj
 from fournos.engine.kube.store import Store
-from fournos.engine.queueing.workload import IN_USE, WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.workload import IN_USE
 from tests.faults.proxy import FaultProxy
 from tests.integration.appwrappers.conftest import settings
 from tests.integration.appwrappers.stage import AppWrapperStage, job, pod

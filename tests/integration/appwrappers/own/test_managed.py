@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fournos.api.kinds import APPWRAPPER
 from fournos.engine.kube.resource import POD, Key, controller_of, uid_of
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from tests.integration.appwrappers.stage import QUEUE, AppWrapperStage, pod
 
 

@@ -8,7 +8,8 @@ from fournos.api.kinds import APPWRAPPER
 from fournos.api.slots import CLUSTER_NODE_LABEL
 from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.resource import JOB, POD, Key, uid_of
-from fournos.engine.queueing.workload import IN_USE, WORKLOAD, generic_name
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.workload import IN_USE, generic_name
 from tests.integration.appwrappers.stage import FLAVOR, AppWrapperStage, job, pod
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from tests.integration.appwrappers.stage import AppWrapperStage, pod
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from fournos.api.kinds import APPWRAPPER
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import POD, Obj
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from tests.integration.appwrappers.kubelet import Kubelet
 from tests.integration.appwrappers.stage import pod
 from tests.integration.multikueue.fleet import Fleet, unreachable

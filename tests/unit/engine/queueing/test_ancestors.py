@@ -8,6 +8,7 @@ import pytest
 
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.queueing.job import Ancestor
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.observe import (
     ancestor_among,
     ancestor_questions,
@@ -15,7 +16,6 @@ from fournos.engine.queueing.observe import (
     generated_name,
     live_ancestor,
 )
-from fournos.engine.queueing.workload import WORKLOAD
 from fournos.engine.runtime.decision import Absent, Answer, Facts, LiveList, Present, Unknown
 from fournos.systems.appwrappers.build import component_name
 from fournos.systems.appwrappers.decide import QueuedAppWrapper

@@ -10,8 +10,9 @@ from fournos.engine.api.conditions import Condition
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.queueing.ensure import Ensured, ensure, equivalent, prebuilt_name
 from fournos.engine.queueing.job import QueueInputs
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.report import finish_patch
-from fournos.engine.queueing.workload import IN_USE, WORKLOAD, PodSet
+from fournos.engine.queueing.workload import IN_USE, PodSet
 from fournos.engine.runtime.decision import Create, Delete, Patch
 from tests.unit.engine.queueing.test_reconcile import NOW, QUOTA, Toy, go, made
 

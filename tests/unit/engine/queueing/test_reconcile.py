@@ -12,9 +12,10 @@ import pytest
 from fournos.engine.api.conditions import Condition, condition, upsert
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of
 from fournos.engine.queueing.job import Ancestor, Ended, QueueInputs, QueueOptions, QueueOutcome, Verdict
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.podsets import PodSetInfo, PodSetInfoError, infos_of, placed
 from fournos.engine.queueing.reconcile import reconcile
-from fournos.engine.queueing.workload import IN_USE, WORKLOAD, PodSet, generic_name
+from fournos.engine.queueing.workload import IN_USE, PodSet, generic_name
 from fournos.engine.runtime.decision import (
     Create,
     Delete,

@@ -9,8 +9,8 @@ import pytest
 
 from fournos.engine.api.conditions import Condition, condition, upsert
 from fournos.engine.kube.resource import Key
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.report import release_quota
-from fournos.engine.queueing.workload import WORKLOAD
 
 ADMITTED_AT = datetime(2030, 1, 1, tzinfo=UTC)
 NOW = ADMITTED_AT + timedelta(seconds=90)

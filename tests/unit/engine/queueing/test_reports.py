@@ -7,8 +7,9 @@ import pytest
 from fournos.engine.api.conditions import Condition
 from fournos.engine.kube.resource import Key
 from fournos.engine.queueing.job import QueueOutcome, Verdict
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.report import pods_ready_patch, reclaim_patch
-from fournos.engine.queueing.workload import IN_USE, WORKLOAD
+from fournos.engine.queueing.workload import IN_USE
 from fournos.engine.runtime.decision import Patch
 from tests.unit.engine.queueing.test_reconcile import (
     ADMITTED,

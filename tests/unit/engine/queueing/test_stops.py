@@ -9,9 +9,10 @@ import pytest
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.queueing.ensure import PREBUILT_LABEL
 from fournos.engine.queueing.job import Ancestor, Ended, QueueInputs, QueueOutcome, Verdict
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.reconcile import reconcile
 from fournos.engine.queueing.report import release_quota
-from fournos.engine.queueing.workload import HELD_BACK, WORKLOAD
+from fournos.engine.queueing.workload import HELD_BACK
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,

@@ -28,10 +28,10 @@ from fournos.engine.queueing.job import (
     QueueOutcome,
     Verdict,
 )
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.podsets import PodSetInfo
 from fournos.engine.queueing.reconcile import reconcile
 from fournos.engine.queueing.report import finish_patch
-from fournos.engine.queueing.workload import WORKLOAD
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,

@@ -9,11 +9,9 @@ import pytest
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Key, Obj, Resource, usual_plural
 from fournos.engine.queueing.job import UnusableClass, priority_of
+from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE
 from fournos.engine.queueing.managed_by import cluster_queue_of, dispatches, leads_elsewhere
 from fournos.engine.queueing.workload import (
-    ADMISSION_CHECK,
-    CLUSTER_QUEUE,
-    LOCAL_QUEUE,
     BadNameError,
     PodSet,
     Priority,

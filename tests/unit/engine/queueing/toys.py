@@ -8,8 +8,8 @@ from typing import Any
 
 from fournos.engine.kube.resource import Key, Obj, uid_of
 from fournos.engine.queueing.job import MULTIKUEUE, QueueOptions
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.podsets import PodSetInfo
-from fournos.engine.queueing.workload import WORKLOAD
 from fournos.engine.runtime.decision import (
     Create,
     Delete,

@@ -12,7 +12,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import Cause
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.resource import Key
-from fournos.engine.queueing.workload import RESOURCE_FLAVOR
+from fournos.engine.queueing.kinds import RESOURCE_FLAVOR
 from fournos.history.fingerprint import CLUSTER_CLASS_LABEL
 from fournos.history.records import Document, Ending, Run
 from fournos.systems.jobs.names import FINALIZER

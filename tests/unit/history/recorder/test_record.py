@@ -12,7 +12,7 @@ from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.api.phase import CAUSE_OF_REASON, Cause, run_times
 from fournos.client.views import JobView
 from fournos.engine.kube.resource import Key, Obj, key_of
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.history.fingerprint import fingerprint_of
 from fournos.history.recorder.controller import recorder
 from fournos.history.recorder.observe import ObservedObject

@@ -12,7 +12,7 @@ from typing import Any
 from fournos.api.kinds import APPWRAPPER
 from fournos.engine.api.conditions import Condition, is_true
 from fournos.engine.kube.resource import DEPLOYMENT, JOB, POD, Key, is_terminating, key_of, uid_of
-from fournos.engine.queueing.workload import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
+from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,

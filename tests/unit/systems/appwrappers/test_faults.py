@@ -12,7 +12,7 @@ from fournos.api.kinds import APPWRAPPER
 from fournos.engine.api.conditions import Condition, condition, is_true
 from fournos.engine.kube.errors import ForbiddenError, InvalidError
 from fournos.engine.kube.resource import DEPLOYMENT, JOB, NODE, POD, Key
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from tests.unit.systems.appwrappers.actors import (
     KUEUE,
     NS,

@@ -11,7 +11,7 @@ import pytest
 from fournos.api.kinds import APPWRAPPER
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import DEPLOYMENT, JOB, POD, PRIORITY_CLASS, Key
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.appwrappers.part import appwrappers_controller
 from tests.unit.systems.appwrappers.actors import (
     KUEUE,

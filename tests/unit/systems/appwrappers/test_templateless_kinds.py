@@ -11,8 +11,8 @@ import pytest
 from fournos.api.kinds import APPWRAPPER, PIPELINE_RUN
 from fournos.engine.api.conditions import Condition, upsert
 from fournos.engine.kube.resource import Key
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.podsets import PodSetInfo, PodSetInfoError
-from fournos.engine.queueing.workload import WORKLOAD
 from fournos.engine.runtime.decision import Delete, Facts, Present
 from fournos.systems.appwrappers import kinds
 from fournos.systems.appwrappers.admission import problems

@@ -13,7 +13,7 @@ from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import NODE, SECRET, Key, Obj, Resource, key_of
 from fournos.engine.kube.store import Store
 from fournos.engine.kube.untrusted_kubeconfig import KubeconfigRefusedError
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.runtime.controller import Caches, Controller, Watch
 from fournos.systems.clusters.part import cluster_controllers
 from fournos.systems.clusters.settings import ClusterSettings

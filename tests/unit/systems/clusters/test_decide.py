@@ -13,7 +13,7 @@ from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Key
 from fournos.engine.kube.store import Store
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, RESOURCE_FLAVOR
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
 from fournos.engine.runtime.controller import Caches, Watch
 from fournos.engine.runtime.decision import Decision, Facts
 from fournos.systems.clusters.build import Connect, Disconnect

@@ -12,7 +12,7 @@ import pytest
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.resource import Key
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, WORKLOAD
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
 from tests.unit.systems.clusters import actors
 from tests.unit.systems.clusters.actors import NS, QUEUE, SLOT, cluster, condition_of, foreign, hub, quotas
 from tests.unit.systems.clusters.test_lifecycle import FOREIGN, LOCK, deleted, one, owned, scenario

@@ -12,7 +12,7 @@ import pytest
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import CONFIG_MAP, SECRET, Key
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.systems.clusters.settings import ClusterSettings
 from tests.unit.systems.clusters import actors
 from tests.unit.systems.clusters.actors import (

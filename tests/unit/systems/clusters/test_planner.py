@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.engine.kube.resource import Key
-from fournos.engine.queueing.workload import CLUSTER_QUEUE
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE
 from fournos.engine.runtime.decision import Decision, Facts, Patch, StepFailure
 from fournos.systems.clusters.build import RESOURCES_ANNOTATION
 from fournos.systems.clusters.clusterqueue import Plan, QuotaInputs, decide, flavor_of, plan

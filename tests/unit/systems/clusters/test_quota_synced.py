@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.engine.api.conditions import is_true
-from fournos.engine.queueing.workload import CLUSTER_QUEUE
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE
 from tests.unit.systems.clusters import actors
 from tests.unit.systems.clusters.actors import SLOT, condition_of, edit, hub, node, target
 from tests.unit.systems.clusters.test_lifecycle import one

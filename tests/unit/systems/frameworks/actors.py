@@ -9,7 +9,7 @@ from typing import Any
 from fournos.engine.api.conditions import Condition, condition
 from fournos.engine.kube.errors import InvalidError, KubeError
 from fournos.engine.kube.resource import Key, Obj, Resource, is_terminating, key_of
-from fournos.engine.queueing.workload import RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.queueing.kinds import RESOURCE_FLAVOR, WORKLOAD
 from fournos.systems.frameworks.kinds import PIPELINE_RUN, Framework
 from tests.world.kueue import owner_name
 from tests.world.server import Server

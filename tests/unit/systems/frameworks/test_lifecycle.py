@@ -12,7 +12,7 @@ import pytest
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import PRIORITY_CLASS, Key
 from fournos.engine.queueing.job import QueueInputs
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,

@@ -9,7 +9,7 @@ import pytest
 
 from fournos.engine.api.conditions import Condition, condition, is_true
 from fournos.engine.kube.resource import Resource, uid_of
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from tests.unit.systems.frameworks.actors import (
     NS,
     RUN,

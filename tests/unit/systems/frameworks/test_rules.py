@@ -9,7 +9,7 @@ import pytest
 
 from fournos.engine.api.conditions import Condition, upsert
 from fournos.engine.kube.resource import Key, Obj, Resource
-from fournos.engine.queueing.workload import (
+from fournos.engine.queueing.kinds import (
     ADMISSION_CHECK,
     CLUSTER_QUEUE,
     LOCAL_QUEUE,

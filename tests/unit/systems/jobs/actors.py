@@ -12,7 +12,7 @@ from typing import Any
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE, PIPELINE_RUN
 from fournos.engine.api.conditions import Condition, condition, is_true
 from fournos.engine.kube.resource import JOB, POD, SECRET, Key, key_of
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.systems.jobs.settings import JobSettings, Template
 from tests.world.kueue import ADMITTED
 from tests.world.server import Server

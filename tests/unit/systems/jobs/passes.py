@@ -9,7 +9,7 @@ from typing import Any
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.kube.resource import POD, Key, Obj, owner_reference
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,

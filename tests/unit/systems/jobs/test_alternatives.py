@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fournos.engine.kube.resource import Key, Obj
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, LOCAL_QUEUE
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE
 from fournos.engine.runtime.decision import Absent, Answer, Create, Decision, LiveGet, Patch, Present, Unknown
 from fournos.systems.jobs.build import requests_of
 from fournos.systems.jobs.observe import Observer, project_queue, watches

@@ -11,7 +11,7 @@ from fournos.api.fournosjob import FournosJobSpec, Outcome
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.kube.store import Store
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.decision import Create, Decision, EventRecord, Patch, Present, StepFailure
 from fournos.systems.jobs.observe import Observer, watches

@@ -14,7 +14,7 @@ from fournos.engine.api.conditions import condition
 from fournos.engine.api.values import format_time
 from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.kube.resource import JOB, POD, SECRET, Key, Obj, key_of
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,

@@ -11,7 +11,7 @@ import pytest
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE, PIPELINE_RUN
 from fournos.engine.kube.errors import ForbiddenError, KubeError
 from fournos.engine.kube.resource import SECRET, Key, Obj, Resource, uid_of
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from tests.unit.systems.jobs.actors import NS, Kueue, Tekton, job, phase, submit
 from tests.unit.systems.jobs.test_lifecycle import INVARIANTS, one_live_run_a_job, scenario
 from tests.world.harness import Scenario, run

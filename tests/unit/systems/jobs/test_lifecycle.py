@@ -15,7 +15,7 @@ from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.values import format_time, parse_time
 from fournos.engine.kube.resource import JOB, SECRET, Key, Resource, uid_of
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.jobs.part import jobs_controller, orphans_controller
 from tests.unit.systems.jobs import actors
 from tests.unit.systems.jobs.actors import (

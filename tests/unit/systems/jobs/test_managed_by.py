@@ -12,7 +12,8 @@ from fournos.api.fournosjob import MAX_RESULTS, FournosJobSpec
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import JOB, Key, owner_reference
-from fournos.engine.queueing.workload import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, build
+from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from fournos.engine.queueing.workload import build
 from fournos.engine.runtime.decision import Absent, Answer, Facts, LiveGet, Present, Unknown
 from fournos.systems.jobs.build import workload_request
 from fournos.systems.jobs.finish import MOST_BYTES, keep_results

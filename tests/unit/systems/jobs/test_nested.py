@@ -10,7 +10,7 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.kube.resource import Key, Resource, uid_of
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from tests.unit.systems.jobs import actors
 from tests.unit.systems.jobs.actors import NS, Tekton, phase, submit
 from tests.unit.systems.jobs.test_lifecycle import scenario

@@ -11,7 +11,8 @@ import pytest
 from fournos.api.fournosjob import Waiting
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Key, Obj, owner_reference
-from fournos.engine.queueing.workload import WORKLOAD, WORKLOAD_PRIORITY_CLASS, QueueState, WorkloadView
+from fournos.engine.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.engine.queueing.workload import QueueState, WorkloadView
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,

@@ -12,7 +12,8 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.resource import Key, Obj, Resource, owner_reference
 from fournos.engine.queueing.ensure import OUT_OF_SYNC, PREBUILT_LABEL
 from fournos.engine.queueing.job import Ended, Verdict
-from fournos.engine.queueing.workload import WORKLOAD, build
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.workload import build
 from fournos.engine.runtime.decision import (
     Create,
     Delete,

@@ -18,7 +18,7 @@ from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.api.phase import HOLDING, TERMINAL
 from fournos.engine.api.conditions import Condition, condition, is_true
 from fournos.engine.kube.resource import JOB, POD, SECRET, Key, Obj, controller_of, key_of, uid_of
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.jobs import names
 from fournos.systems.jobs.part import jobs_controller
 from tests.unit.systems.jobs.actors import (

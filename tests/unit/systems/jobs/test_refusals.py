@@ -11,7 +11,7 @@ from fournos.api.kinds import PIPELINE, PIPELINE_RUN
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.errors import ConnectionLostError, ForbiddenError, KubeError, error_from
 from fournos.engine.kube.resource import POD, SECRET, Key, Obj, Resource
-from fournos.engine.queueing.workload import WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.engine.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.systems.jobs.settings import Template
 from tests.unit.systems.jobs.actors import (
     NS,

@@ -10,7 +10,7 @@ import pytest
 
 from fournos.api.kinds import PIPELINE
 from fournos.engine.kube.resource import JOB, POD, Key, Obj
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,

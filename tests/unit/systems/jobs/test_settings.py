@@ -13,7 +13,7 @@ from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.conditions import Condition, condition, is_true
 from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import JOB, SECRET, Key
-from fournos.engine.queueing.workload import CLUSTER_QUEUE, WORKLOAD
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
 from fournos.systems.jobs.settings import (
     LABELS,
     NAMESPACES,

@@ -14,7 +14,7 @@ from fournos.api.kinds import MINICLUSTER
 from fournos.engine.api.conditions import Condition, is_true
 from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import JOB, POD, Key, controller_of, is_terminating, key_of, uid_of
-from fournos.engine.queueing.workload import RESOURCE_FLAVOR
+from fournos.engine.queueing.kinds import RESOURCE_FLAVOR
 from fournos.engine.runtime.controller import Controller
 from fournos.systems.miniclusters import names
 from fournos.systems.miniclusters.part import miniclusters_controller

@@ -11,7 +11,7 @@ from fournos.api.kinds import MINICLUSTER
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import EVENT, JOB, POD, Key, key_of, uid_of
 from fournos.engine.queueing.job import QueueInputs
-from fournos.engine.queueing.workload import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,

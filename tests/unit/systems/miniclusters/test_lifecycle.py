@@ -10,7 +10,7 @@ import pytest
 from fournos.api.kinds import MINICLUSTER
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import CONFIG_MAP, JOB, POD, SECRET, SERVICE, Key, controller_of, uid_of
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.miniclusters import names
 from fournos.systems.miniclusters.settings import MiniClusterSettings
 from tests.unit.systems.miniclusters.actors import NS, QUEUE, Cluster, get, submit

@@ -26,7 +26,7 @@ from fournos.engine.kube.resource import (
     key_of,
     uid_of,
 )
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from tests.unit.systems.miniclusters.actors import NS, QUEUE, Cluster, change, controller, flavors, submit
 from tests.unit.systems.miniclusters.stories import alive, finished_means_over
 from tests.world.harness import run_to_quiescence

@@ -6,8 +6,8 @@ from typing import Any
 
 from fournos.engine.api.conditions import Condition, condition, is_true
 from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, is_terminating, key_of
+from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.engine.queueing.report import release_quota
-from fournos.engine.queueing.workload import ADMISSION_CHECK, WORKLOAD
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.systems.multikueue.status import holds_quota

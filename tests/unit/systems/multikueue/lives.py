@@ -7,7 +7,7 @@ from typing import Any
 
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Key
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.multikueue import names
 from tests.unit.systems.multikueue import actors, workers
 from tests.unit.systems.multikueue.actors import (

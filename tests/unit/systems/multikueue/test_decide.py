@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fournos.engine.kube.resource import Key, Obj, Resource
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,

@@ -10,7 +10,7 @@ import pytest
 
 from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import Key, Obj, Resource
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,

@@ -12,7 +12,7 @@ import pytest
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.errors import InvalidError
 from fournos.engine.kube.resource import Key
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.config import MULTIKUEUE_CONFIG
 from tests.unit.systems.multikueue import actors

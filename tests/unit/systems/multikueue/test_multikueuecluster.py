@@ -9,7 +9,7 @@ import pytest
 
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import SECRET, Key
-from fournos.engine.queueing.workload import ADMISSION_CHECK
+from fournos.engine.queueing.kinds import ADMISSION_CHECK
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.systems.multikueue.multikueuecluster import multikueueclusters

@@ -10,7 +10,7 @@ from uuid import NAMESPACE_OID, uuid5
 import pytest
 
 from fournos.engine.kube.resource import Obj
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import Create, Decision, Delete, Facts, Patch
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.build import remote_workload

@@ -15,7 +15,7 @@ from fournos.engine.kube.errors import (
     ServerError,
 )
 from fournos.engine.kube.resource import Key, Obj, Resource
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import Delete, Patch
 from fournos.systems.multikueue.remote import Read, RemoteStep
 from fournos.systems.multikueue.remote import create as creation

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fournos.engine.queueing.workload import WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.multikueuecluster import multikueueclusters
 from fournos.systems.multikueue.part import multikueue_controllers

@@ -10,7 +10,8 @@ import pytest
 
 from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import Key, Obj
-from fournos.engine.queueing.workload import IN_USE, WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.workload import IN_USE
 from fournos.engine.runtime.decision import Decision, Delete, Facts, Patch, Present
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.observe import Remote

@@ -13,7 +13,7 @@ from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ConflictError, KubeError, ServerError
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of
 from fournos.engine.kube.store import Store
-from fournos.engine.queueing.workload import ADMISSION_CHECK, WORKLOAD
+from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.engine.runtime.act import NameWait, StepExecutor
 from fournos.engine.runtime.controller import Caches, Controller, Watch
 from fournos.engine.runtime.decision import Create, Delete, StepFailure

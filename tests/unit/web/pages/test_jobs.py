@@ -14,7 +14,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.values import parse_time
 from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.kube.resource import Resource
-from fournos.engine.queueing.workload import LOCAL_QUEUE
+from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.history.records import Page as RunPage
 from fournos.history.records import Run, body, recorded_row
 from fournos.web.errors import PageError

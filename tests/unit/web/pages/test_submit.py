@@ -14,7 +14,7 @@ from fournos.api.kinds import PIPELINE
 from fournos.client.submission import repeat
 from fournos.engine.api.crd import schema
 from fournos.engine.kube.errors import AlreadyExistsError, ForbiddenError, InvalidError, KubeError
-from fournos.engine.queueing.workload import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
+from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
 from fournos.history.records import Detail, body
 from fournos.insight.values import SpecDifference
 from fournos.web.errors import PageError
