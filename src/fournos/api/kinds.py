@@ -8,6 +8,8 @@ from fournos.engine.kube.resource import Resource as Resource
 
 FOURNOS_JOB: Final = Resource("fournos.dev", "v1", "FournosJob", "fournosjobs")
 FOURNOS_CLUSTER: Final = Resource("fournos.dev", "v1", "FournosCluster", "fournosclusters")
+DISCOVER_ANNOTATION: Final = "fournos.dev/discover"
+"""On a FournosCluster: a new value requests a discovery at once."""
 FOURNOS_SCHEDULE: Final = Resource("fournos.dev", "v1", "FournosSchedule", "fournosschedules")
 APPWRAPPER: Final = Resource("workload.codeflare.dev", "v1beta2", "AppWrapper", "appwrappers")
 MINICLUSTER: Final = Resource("flux-framework.org", "v1alpha2", "MiniCluster", "miniclusters")

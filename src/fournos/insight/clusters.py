@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from fournos.api.kinds import DISCOVER_ANNOTATION
 from fournos.engine.api.conditions import condition
 from fournos.engine.api.values import parse_time, parse_ttl
 from fournos.engine.kube.resource import Obj
 from fournos.insight.errors import FournosError
 from fournos.insight.values import name_of, spec_of, status_of
-from fournos.systems.clusters.build import DISCOVER_ANNOTATION
 
 UNLOCKED: Final[Mapping[str, Any]] = {"owner": "", "ttl": None, "drain": None}
 """The spec fields that release a cluster."""

@@ -29,8 +29,6 @@ SECRET_KEY = "kubeconfig"  # noqa: S105
 AUTO_DISCOVERED_LABEL = "fournos.dev/auto-discovered"
 OWNER_ANNOTATION = "fournos.dev/owner"
 """On a Secret: the initial owner of the FournosCluster that is created for it."""
-DISCOVER_ANNOTATION = "fournos.dev/discover"
-"""On a FournosCluster: a new value requests a discovery at once."""
 RESOURCES_ANNOTATION = "fournos.dev/cluster-resources"
 """On the ClusterQueue: the resources that were added to coveredResources for the sake of a cluster."""
 FINALIZER = "fournos.dev/cluster"

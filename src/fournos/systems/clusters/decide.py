@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from fournos.api.fournoscluster import MAX_NAMED, Drain, KubeconfigStatus
-from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
+from fournos.api.kinds import DISCOVER_ANNOTATION, FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.api.phase import HOLDING
 from fournos.engine.api.values import format_time
 from fournos.engine.kube.probe import Probe
@@ -90,7 +90,7 @@ def connectivity(ctx: Context) -> None:
 
 def _again(ctx: Context) -> None:
     """Handles a new value of the discover annotation: reconnects, and tries a refused kubeconfig again."""
-    requested = (ctx.cluster["metadata"].get("annotations") or {}).get(build.DISCOVER_ANNOTATION)
+    requested = (ctx.cluster["metadata"].get("annotations") or {}).get(DISCOVER_ANNOTATION)
     if not requested or requested == ctx.draft.discover_requested:
         return
     hardware, connection = ctx.draft.group("hardware"), ctx.draft.group("connection")
