@@ -32,7 +32,6 @@ MAY = [
     "watch nodes @cluster",
     "create events.events.k8s.io @other",
     "create subjectaccessreviews.authorization.k8s.io @cluster",
-    "create tokenreviews.authentication.k8s.io @cluster",
     "create leases.coordination.k8s.io @own",
     f"watch {HOOKS} @cluster",
 ]
