@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from bench.machine import RangedResult
+from bench.machine import RangedResult, until
 from bench.operator import Usage
 from bench.replicas import Replicas, replicas
 from bench.rig import Rig, new_rig
@@ -134,12 +134,13 @@ async def suffer(
     rig: Rig, group: Replicas, stream: Stream, how: str, fault: Fault, seconds: float, window: float
 ) -> Outage:
     """Lets the fault last for `seconds`.  Raises TimeoutError if the load does not become steady again."""
+    async with asyncio.timeout(_LIMIT):
+        await until(lambda: len(stream.record.waits) >= STEADY)
     before = await group.usages()
     start = time.perf_counter()
     await asyncio.sleep(window)
     normal = await group.usages()
     waits = stream.record.waits
-    # A busy machine may admit none within a short window.
     usual = median([wait for at, wait in waits if at > start] or [wait for _, wait in waits])
     restarts = group.restarts
     stream.paused = True

@@ -94,7 +94,7 @@ async def _recorded(stage: Stage, made: Any) -> None:
         ending=Ending.OBSERVED, fingerprint=what.id,
     )  # fmt: skip
     provenance = {"fingerprint": what.as_data(), "engine": {LONG: EVIL, SCRIPT: SCRIPT}}
-    await stage.store.record(Record(run, (), {Document.OBJECT: made, Document.PROVENANCE: provenance}))
+    await stage.store.record(Record(run, {Document.OBJECT: made, Document.PROVENANCE: provenance}))
     kpis = [
         {"kpi_id": SCRIPT, "value": 1.5, "unit": SCRIPT},
         {"kpi_id": "w" * 200, "values": [[1, 2], [3, 4]], "x_unit": SCRIPT, "y_unit": "w" * 60},
