@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
-from fournos.history.api.routes import Access, ApiCall, Route, Scope, Scoped, Text, Texts
+from fournos.history.api.routes import (
+    Access,
+    ApiCall,
+    Route,
+    Scope,
+    Scoped,
+    Text,
+    Texts,
+    everywhere_and_in_one,
+)
 from fournos.history.api.runs import found, named
 from fournos.history.compare.comparison import Comparison, compare
 from fournos.history.compare.differences import ComparedRun, LeftOut, OtherRuns, left_out, origin_of
@@ -139,20 +148,6 @@ async def _subject(service: HistoryService, run: Run) -> ComparedRun:
     )
 
 
-_COMPARISONS_ROUTES: Final = (
-    Route(
-        "GET",
-        "/namespaces/{namespace}/runs/{run}/results/comparison",
-        "compareRuns",
-        Access("get", "runs/results"),
-        compare_runs,
-        Comparison,
-        With,
-        details=Access("get", "runs/documents"),
-    ),
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Trends:
     """The series of all KPIs of a fingerprint, and what changed in them."""
@@ -258,19 +253,6 @@ async def trends_of(
     )
 
 
-_TRENDS_ROUTES: Final = (
-    Route(
-        "GET",
-        "/namespaces/{namespace}/runs/{run}/results/trends",
-        "getTrends",
-        Access("get", "runs/results"),
-        get_trends,
-        Trends,
-        TrendFilter,
-    ),
-)
-
-
 class BenchmarkFilter(Scoped):
     """Which benchmarks are shown."""
 
@@ -302,9 +284,27 @@ async def _benchmark(service: HistoryService, run: Run) -> Benchmark:
     return benchmark_of(reviewed, names, service.now())
 
 
-_BENCHMARKS_ROUTES: Final = (
+ROUTES: Final = (
     Route(
         "GET",
+        "/namespaces/{namespace}/runs/{run}/results/comparison",
+        "compareRuns",
+        Access("get", "runs/results"),
+        compare_runs,
+        Comparison,
+        With,
+        details=Access("get", "runs/documents"),
+    ),
+    Route(
+        "GET",
+        "/namespaces/{namespace}/runs/{run}/results/trends",
+        "getTrends",
+        Access("get", "runs/results"),
+        get_trends,
+        Trends,
+        TrendFilter,
+    ),
+    *everywhere_and_in_one(
         "/benchmarks",
         "listBenchmarks",
         Access("list", "benchmarks"),
@@ -312,20 +312,4 @@ _BENCHMARKS_ROUTES: Final = (
         list[Benchmark],
         BenchmarkFilter,
     ),
-    Route(
-        "GET",
-        "/namespaces/{namespace}/benchmarks",
-        "listNamespacedBenchmarks",
-        Access("list", "benchmarks"),
-        list_benchmarks,
-        list[Benchmark],
-        BenchmarkFilter,
-    ),
-)
-
-
-ROUTES: Final = (
-    *_COMPARISONS_ROUTES,
-    *_TRENDS_ROUTES,
-    *_BENCHMARKS_ROUTES,
 )

@@ -24,6 +24,7 @@ from fournos.history.api.routes import (
     Text,
     Texts,
     TooManyRequestsError,
+    everywhere_and_in_one,
     streamed,
 )
 from fournos.history.api.runs import Which, found, written_run
@@ -77,42 +78,6 @@ async def list_results(service: HistoryService, call: ApiCall) -> tuple[Test, ..
     return await (await service.results()).of(run.identity)
 
 
-_RUN: Final = "/namespaces/{namespace}/runs/{run}/results"
-
-_RESULTS_ROUTES: Final = (
-    Route(
-        "GET",
-        _RUN,
-        "listResults",
-        Access("get", "runs/results"),
-        list_results,
-        tuple[Test, ...],
-        Which,
-    ),
-    Route(
-        "POST",
-        _RUN,
-        "putResults",
-        Access("create", "runs/results"),
-        put_results,
-        Received,
-        NamedFile,
-        stream=True,
-    ),
-    Route(
-        "POST",
-        "/own/run/results",
-        "putOwnResults",
-        Access("create", "own/results"),
-        put_results,
-        Received,
-        FileName,
-        own=True,
-        stream=True,
-    ),
-)
-
-
 MOST: Final = 20_000
 """Values of a page."""
 
@@ -158,32 +123,6 @@ async def list_values(service: HistoryService, call: ApiCall) -> ValuePage:
         ),
         page.cursor,
     )
-
-
-_DOCUMENTS: Final = Access("get", "runs/documents")
-
-_VALUES_ROUTES: Final = (
-    Route(
-        "GET",
-        "/results",
-        "listValues",
-        Access("list", "results"),
-        list_values,
-        ValuePage,
-        ValueFilter,
-        details=_DOCUMENTS,
-    ),
-    Route(
-        "GET",
-        "/namespaces/{namespace}/results",
-        "listNamespacedValues",
-        Access("list", "results"),
-        list_values,
-        ValuePage,
-        ValueFilter,
-        details=_DOCUMENTS,
-    ),
-)
 
 
 async def put_artifact(service: HistoryService, call: ApiCall) -> Artifact:
@@ -249,9 +188,49 @@ async def download(service: HistoryService, call: ApiCall) -> web.StreamResponse
     return await streamed(request, web.StreamResponse(headers=headers), chunks)
 
 
+_RESULTS: Final = "/namespaces/{namespace}/runs/{run}/results"
 _ARTIFACTS: Final = "/namespaces/{namespace}/runs/{run}/artifacts"
 
-_ARTIFACTS_ROUTES: Final = (
+ROUTES: Final = (
+    Route(
+        "GET",
+        _RESULTS,
+        "listResults",
+        Access("get", "runs/results"),
+        list_results,
+        tuple[Test, ...],
+        Which,
+    ),
+    Route(
+        "POST",
+        _RESULTS,
+        "putResults",
+        Access("create", "runs/results"),
+        put_results,
+        Received,
+        NamedFile,
+        stream=True,
+    ),
+    Route(
+        "POST",
+        "/own/run/results",
+        "putOwnResults",
+        Access("create", "own/results"),
+        put_results,
+        Received,
+        FileName,
+        own=True,
+        stream=True,
+    ),
+    *everywhere_and_in_one(
+        "/results",
+        "listValues",
+        Access("list", "results"),
+        list_values,
+        ValuePage,
+        ValueFilter,
+        Access("get", "runs/documents"),
+    ),
     Route(
         "GET",
         _ARTIFACTS,
@@ -291,11 +270,4 @@ _ARTIFACTS_ROUTES: Final = (
         own=True,
         stream=True,
     ),
-)
-
-
-ROUTES: Final = (
-    *_ARTIFACTS_ROUTES,
-    *_RESULTS_ROUTES,
-    *_VALUES_ROUTES,
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -329,6 +330,32 @@ class Route:
     """The handler reads the body itself, or returns a response of its own."""
     details: Access | None = None
     """The right by which the response has more."""
+
+
+def everywhere_and_in_one(
+    path: str,
+    name: str,
+    access: Access,
+    handler: Handler,
+    response: Any,
+    parameters: type[Parameters],
+    details: Access | None = None,
+) -> tuple[Route, Route]:
+    """Returns the route over all namespaces in which the caller has the right, and the one of a namespace."""
+    in_one = re.sub("(?=[A-Z])", "Namespaced", name, count=1)  # listRuns, listNamespacedRuns
+    return (
+        Route("GET", path, name, access, handler, response, parameters, details=details),
+        Route(
+            "GET",
+            "/namespaces/{namespace}" + path,
+            in_one,
+            access,
+            handler,
+            response,
+            parameters,
+            details=details,
+        ),
+    )
 
 
 async def streamed(

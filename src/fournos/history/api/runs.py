@@ -21,6 +21,7 @@ from fournos.history.api.routes import (
     RunFilter,
     Scoped,
     Text,
+    everywhere_and_in_one,
     streamed,
 )
 from fournos.history.logs.stored import ContainerLog
@@ -134,35 +135,6 @@ async def delete_run(service: HistoryService, call: ApiCall) -> None:
     await service.delete((await found(service, call)).identity)
 
 
-_ONE: Final = "/namespaces/{namespace}/runs/{run}"
-
-_RUNS_ROUTES: Final = (
-    Route("GET", "/runs", "listRuns", Access("list"), list_runs, Page, RunFilter),
-    Route(
-        "GET",
-        "/namespaces/{namespace}/runs",
-        "listNamespacedRuns",
-        Access("list"),
-        list_runs,
-        Page,
-        RunFilter,
-    ),
-    Route("GET", _ONE, "getRun", Access("get"), get_run, Detail, Which),
-    Route(
-        "GET",
-        _ONE + "/documents/{document}",
-        "getDocument",
-        Access("get", "runs/documents"),
-        get_document,
-        Any,
-        Which,
-    ),
-    Route("PUT", _ONE + "/keep", "keepRun", Access("update", "runs/keep"), keep_run, None, Which, Keep),
-    Route("DELETE", _ONE + "/keep", "releaseRun", Access("delete", "runs/keep"), release_run, None, Which),
-    Route("DELETE", _ONE, "deleteRun", Access("delete"), delete_run, None, Scoped),
-)
-
-
 _PIECE: Final = 256 * 1024
 
 
@@ -199,13 +171,29 @@ async def _unpacked(packed: bytes) -> AsyncGenerator[bytes, None]:
         yield piece
 
 
-_LOGS: Final = "/namespaces/{namespace}/runs/{run}/logs"
+_RUN: Final = "/namespaces/{namespace}/runs/{run}"
 
-_LOGS_ROUTES: Final = (
-    Route("GET", _LOGS, "listLogs", Access("get", "runs/logs"), list_logs, list[ContainerLog], Which),
+ROUTES: Final = (
+    *everywhere_and_in_one("/runs", "listRuns", Access("list"), list_runs, Page, RunFilter),
+    Route("GET", _RUN, "getRun", Access("get"), get_run, Detail, Which),
     Route(
         "GET",
-        _LOGS + "/{pod}/{container}",
+        _RUN + "/documents/{document}",
+        "getDocument",
+        Access("get", "runs/documents"),
+        get_document,
+        Any,
+        Which,
+    ),
+    Route("PUT", _RUN + "/keep", "keepRun", Access("update", "runs/keep"), keep_run, None, Which, Keep),
+    Route("DELETE", _RUN + "/keep", "releaseRun", Access("delete", "runs/keep"), release_run, None, Which),
+    Route("DELETE", _RUN, "deleteRun", Access("delete"), delete_run, None, Scoped),
+    Route(
+        "GET", _RUN + "/logs", "listLogs", Access("get", "runs/logs"), list_logs, list[ContainerLog], Which
+    ),
+    Route(
+        "GET",
+        _RUN + "/logs" + "/{pod}/{container}",
         "getLog",
         Access("get", "runs/logs"),
         get_log,
@@ -213,10 +201,4 @@ _LOGS_ROUTES: Final = (
         Which,
         stream=True,
     ),
-)
-
-
-ROUTES: Final = (
-    *_LOGS_ROUTES,
-    *_RUNS_ROUTES,
 )

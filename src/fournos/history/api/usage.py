@@ -18,6 +18,7 @@ from fournos.history.api.routes import (
     Scoped,
     Texts,
     Time,
+    everywhere_and_in_one,
 )
 from fournos.history.api.runs import found
 from fournos.history.estimates import Typical
@@ -58,20 +59,6 @@ async def get_usage(service: HistoryService, call: ApiCall) -> Usage:
     )
 
 
-_USAGE_ROUTES: Final = (
-    Route("GET", "/usage", "getUsage", Access("list", "usage"), get_usage, Usage, Period),
-    Route(
-        "GET",
-        "/namespaces/{namespace}/usage",
-        "getNamespacedUsage",
-        Access("list", "usage"),
-        get_usage,
-        Usage,
-        Period,
-    ),
-)
-
-
 async def list_estimates(service: HistoryService, call: ApiCall) -> list[Typical]:
     """The newest jobs of the namespace that have not ended."""
     store = await service.store()
@@ -96,13 +83,8 @@ async def get_estimate(service: HistoryService, call: ApiCall) -> Typical:
 
 _ALL: Final = "/namespaces/{namespace}/estimates"
 
-_ESTIMATES_ROUTES: Final = (
+ROUTES: Final = (
+    *everywhere_and_in_one("/usage", "getUsage", Access("list", "usage"), get_usage, Usage, Period),
     Route("GET", _ALL, "listEstimates", Access("list", "estimates"), list_estimates, list[Typical]),
     Route("GET", _ALL + "/{run}", "getEstimate", Access("get", "estimates"), get_estimate, Typical),
-)
-
-
-ROUTES: Final = (
-    *_USAGE_ROUTES,
-    *_ESTIMATES_ROUTES,
 )

@@ -18,6 +18,7 @@ from fournos.history.api.routes import (
     Route,
     Scoped,
     Text,
+    everywhere_and_in_one,
 )
 from fournos.history.api.runs import UID, Keep, Which, found
 from fournos.history.records import api_row, uid_in
@@ -161,23 +162,8 @@ _BASELINE: Final = "/namespaces/{namespace}/runs/{run}/baseline"
 _RUN: Final = "/namespaces/{namespace}/runs/{run}/acknowledgements"
 
 ROUTES: Final = (
-    Route(
-        "GET",
-        "/baselines",
-        "listBaselines",
-        Access("list", "baselines"),
-        list_baselines,
-        list[Baseline],
-        Scoped,
-    ),
-    Route(
-        "GET",
-        "/namespaces/{namespace}/baselines",
-        "listNamespacedBaselines",
-        Access("list", "baselines"),
-        list_baselines,
-        list[Baseline],
-        Scoped,
+    *everywhere_and_in_one(
+        "/baselines", "listBaselines", Access("list", "baselines"), list_baselines, list[Baseline], Scoped
     ),
     Route("PUT", _BASELINE, "pinBaseline", Access("update", "runs/baseline"), pin, Baseline, Which, Keep),
     Route("DELETE", _BASELINE, "unpinBaseline", Access("delete", "runs/baseline"), unpin, None, Which),
