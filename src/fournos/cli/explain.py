@@ -5,33 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.text import Text
 
 from fournos.api.phase import ACTIVE
-from fournos.cli.command import Cli
-from fournos.cli.find import NameArgument, find_job
+from fournos.cli.command import Cli, CliSession
+from fournos.cli.find import NameArgument, complete_name, completion, find_job
 from fournos.cli.output import headline, phase_text, section, table
-from fournos.cli.stored import api_data, estimated
+from fournos.cli.stored import api_data, estimated, history_of
 from fournos.insight.explanation import Explanation, as_data
 from fournos.insight.facts import gather
-from fournos.insight.quota import rows
+from fournos.insight.queues import QueueEntry, entries, gather_queue
+from fournos.insight.quota import LOCAL_QUEUE, rows
 from fournos.insight.reasons import explain
-from fournos.insight.values import Obj, between, key_of, phase_of, spec_of, status_of
+from fournos.insight.values import Obj, between, key_of, phase_of, since, spec_of, status_of, uid_of
 
 if TYPE_CHECKING:
     from fournos.history.estimates import Typical
-from typing import Annotated
-
-import typer
-
-from fournos.cli.command import CliSession
-from fournos.cli.find import complete_name, completion
-from fournos.cli.stored import history_of
-from fournos.insight.queues import QueueEntry, entries, gather_queue
-from fournos.insight.quota import LOCAL_QUEUE
-from fournos.insight.values import since, uid_of
 
 
 async def explain_job(cli: Cli, name: NameArgument) -> None:

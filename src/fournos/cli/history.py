@@ -4,34 +4,29 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import ValidationError
+from rich.text import Text
 
 from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.errors import Exit, Fail
+from fournos.cli.list import EverywhereOption
+from fournos.cli.options import AllClustersOption, Format
 from fournos.cli.output import table
+from fournos.cli.stored import history_of
 from fournos.engine.api.values import parse_ttl
 from fournos.extras import remedy
 from fournos.history.records import PAGE_MAX, Query, Run
 from fournos.history.settings import StoreSettings
+from fournos.insight.values import count
 
 if TYPE_CHECKING:
     from fournos.history.blobs import Blobs
     from fournos.history.store import HistoryStore
-from datetime import timedelta
-from enum import StrEnum
-
-from rich.text import Text
-
-from fournos.cli.list import EverywhereOption
-from fournos.cli.options import AllClustersOption, Format
-from fournos.cli.stored import history_of
-from fournos.insight.values import count
-
-if TYPE_CHECKING:
     from fournos.history.usage import Share, Usage
 
 

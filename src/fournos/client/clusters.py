@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from fournos.api.kinds import FOURNOS_CLUSTER
-from fournos.client.errors import FournosError, typed
-from fournos.client.handles import PATIENCE, AsyncHandle, Seconds
+from fournos.client.errors import FournosError, ObjectFailed, typed
+from fournos.client.handles import PATIENCE, AsyncHandle, HandleConnection, Seconds
 from fournos.client.views import View
+from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.values import format_time
+from fournos.engine.kube.resource import Obj, controller_of
+from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD
 from fournos.insight.clusters import (
     UNLOCKED,
     discover_change,
@@ -20,29 +23,13 @@ from fournos.insight.clusters import (
     locked_for,
     looked_at,
 )
-from fournos.insight.values import spec_of, status_of
+from fournos.insight.values import one_line, spec_of, status_of
 
 if TYPE_CHECKING:
     from fournos.api.fournoscluster import FournosClusterStatus
-from datetime import UTC
-
-from fournos.engine.api.conditions import is_true
-from fournos.engine.queueing.kinds import LOCAL_QUEUE
-
-if TYPE_CHECKING:
-    from fournos.insight.queues import QueueEntry
-from fournos.client.errors import ObjectFailed
-from fournos.client.handles import HandleConnection
-from fournos.engine.api.conditions import condition
-from fournos.engine.kube.resource import Obj, controller_of
-from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.insight.values import one_line
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
     from fournos.insight.dispatch import DispatchCheck
     from fournos.insight.explanation import Explanation
+    from fournos.insight.queues import QueueEntry
 
 
 class ClusterView(View):

@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from weakref import WeakSet
 
 from fournos.client.errors import translated
+from fournos.client.views import View, html_table
 from fournos.client.watches import Watches
 from fournos.engine.kube.api import Api as Api
 from fournos.engine.kube.client import Client as HttpClient
 from fournos.engine.kube.credentials import Credentials, in_cluster, load
 from fournos.engine.kube.credentials import contexts as contexts
+from fournos.engine.kube.errors import ConnectionLostError, ServerError
 from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.transport import Backoff
 from fournos.insight import source
 from fournos.insight.jobs import named
+from fournos.insight.values import frame
 
 if TYPE_CHECKING:
     from fournos.client.history import AsyncHistory
     from fournos.engine.kube.probe import ClusterApi
-    from fournos.insight.dispatch import Dial
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, TypeVar
-
-from fournos.client.views import View, html_table
-from fournos.insight.values import frame
-
-if TYPE_CHECKING:
     from fournos.history.results.models import RunValues, Test
-import asyncio
-from collections.abc import Awaitable
-
-from fournos.engine.kube.errors import ConnectionLostError, ServerError
-from fournos.engine.kube.transport import Backoff
+    from fournos.insight.dispatch import Dial
 
 V = TypeVar("V", bound=View)
 W = TypeVar("W", bound=View)

@@ -9,6 +9,7 @@ import asyncio
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,8 @@ from fournos.client.errors import (
     FournosError,
     MissingError,
     NoHistoryError,
+    NotAllowedError,
+    UnreachableError,
     WaitTimeout,
     typed,
 )
@@ -28,18 +31,11 @@ from fournos.engine.kube.resource import Key, Obj, key_of
 from fournos.engine.kube.transport import Backoff
 from fournos.insight.jobs import last, matches, newest_first, wanted_phases
 from fournos.insight.values import name_of
-
-if TYPE_CHECKING:
-    from fournos.client.submission import JobSpec
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from fournos.client.errors import NotAllowedError, UnreachableError
 from fournos.systems.jobs.names import ARCHIVED
 
 if TYPE_CHECKING:
     from fournos.client.history import AsyncHistory
-    from fournos.engine.kube.resource import Obj
+    from fournos.client.submission import JobSpec
     from fournos.history.records import Detail
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from html import escape
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from fournos.api.phase import run_times
+from fournos.api.phase import Phase, run_times
 from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.insight.values import (
     TimelineEntry,
@@ -31,14 +33,6 @@ if TYPE_CHECKING:
 
     from fournos.api.fournosjob import Attempt, FournosJob, FournosJobSpec, FournosJobStatus
     from fournos.engine.api.crd import StatusCondition
-from collections.abc import Iterable, Sequence
-from html import escape
-from typing import TYPE_CHECKING, Final, Protocol
-
-from fournos.api.phase import Phase
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 
 _OF_STYLE: Final = {"green": "green", "bold red": "red", "magenta": "purple", "bold blue": "blue"}

@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from fournos.api.kinds import APPWRAPPER
-from fournos.api.phase import OF_APPWRAPPERS
-from fournos.client.errors import ObjectFailed, typed
-from fournos.client.handles import AsyncWork
+from fournos.api.kinds import APPWRAPPER, MINICLUSTER
+from fournos.api.phase import OF_APPWRAPPERS, OF_MINICLUSTERS
+from fournos.client.errors import FournosError, ObjectFailed, typed, typed_iterator
+from fournos.client.handles import PATIENCE, AsyncWork, HandleConnection, Seconds
+from fournos.client.logs import LogLine, container_lines
 from fournos.client.views import QueuedView
-from fournos.insight.values import spec_of, status_of
+from fournos.engine.kube.resource import Obj, Resource
+from fournos.insight.failure import LogSource
+from fournos.insight.values import between, one_line, phase_of, spec_of, status_of
 
 if TYPE_CHECKING:
     from fournos.api.appwrapper import AppWrapperSpec, AppWrapperStatus
-    from fournos.insight.appwrappers import WrappedComponent
-    from fournos.insight.explanation import Explanation
-from collections.abc import AsyncIterator
-from contextlib import aclosing
-from typing import TYPE_CHECKING, cast
-
-from fournos.api.kinds import MINICLUSTER
-from fournos.api.phase import OF_MINICLUSTERS
-from fournos.client.errors import typed_iterator
-from fournos.client.handles import PATIENCE, Seconds
-from fournos.client.logs import LogLine, container_lines
-from fournos.insight.failure import LogSource
-from fournos.insight.values import between
-
-if TYPE_CHECKING:
     from fournos.api.minicluster import MiniClusterSpec, MiniClusterStatus
-from typing import TYPE_CHECKING
-
-from fournos.client.errors import FournosError
-from fournos.client.handles import HandleConnection
-from fournos.engine.kube.resource import Obj, Resource
-from fournos.insight.values import one_line, phase_of
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
+    from fournos.insight.appwrappers import WrappedComponent
     from fournos.insight.explanation import Explanation
     from fournos.systems.frameworks.kinds import Framework
     from fournos.systems.frameworks.queued import QueuedObject
