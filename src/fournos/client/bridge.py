@@ -86,18 +86,6 @@ class Facade(Protocol):
     _async: Any
 
 
-def unwrapped(value: Any) -> Any:
-    """Replaces facades in an argument by their asynchronous objects."""
-    if isinstance(value, list | tuple):
-        return [unwrapped(one) for one in value]
-    return getattr(value, "_async", value)
-
-
-def _call(method: Callable[..., Any], self: Facade, args: Any, kwargs: Any) -> Any:
-    given = {name: unwrapped(value) for name, value in kwargs.items()}
-    return method(self._async, *map(unwrapped, args), **given)
-
-
 def parameters_of(
     method: Callable[Concatenate[Any, P], Any],
 ) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
@@ -110,41 +98,30 @@ def parameters_of(
     return decorate
 
 
-def blocking(
-    method: Callable[Concatenate[Any, P], Awaitable[T]],
-) -> Callable[Concatenate[Any, P], T]:
-    """Returns a facade's method that blocks until the asynchronous method returns."""
-
-    @functools.wraps(method)
-    def call(self: Facade, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return cast(T, LOOP.run(_call(method, self, args, kwargs)))
-
-    return call
-
-
 def one_of(
-    method: Callable[Concatenate[Any, P], Awaitable[Any]], face: Callable[[Any], S]
+    method: Callable[Concatenate[Any, P], Awaitable[T]], face: Callable[[T], S]
 ) -> Callable[Concatenate[Any, P], S]:
-    """As `blocking`, for a method that returns a handle: wraps the result in `face`."""
+    """Returns a facade's method that blocks on the asynchronous method and returns `face` of its result."""
 
     @functools.wraps(method)
     def call(self: Facade, /, *args: P.args, **kwargs: P.kwargs) -> S:
-        return face(LOOP.run(_call(method, self, args, kwargs)))
+        return face(LOOP.run(cast(Coroutine[Any, Any, T], method(self._async, *args, **kwargs))))
 
     return call
+
+
+def blocking(
+    method: Callable[Concatenate[Any, P], Awaitable[T]],
+) -> Callable[Concatenate[Any, P], T]:
+    """As `one_of`, for a method whose result is the same for both."""
+    return one_of(method, lambda result: result)
 
 
 def many_of(
     method: Callable[Concatenate[Any, P], Awaitable[Handles[Any]]], face: Callable[[Any], W]
 ) -> Callable[Concatenate[Any, P], Handles[W]]:
-    """As `blocking`, for a method that returns a list of handles: wraps each in `face`."""
-
-    @functools.wraps(method)
-    def call(self: Facade, /, *args: P.args, **kwargs: P.kwargs) -> Handles[W]:
-        handles: Handles[Any] = LOOP.run(_call(method, self, args, kwargs))
-        return handles.mapped(face)
-
-    return call
+    """As `one_of`, for a method that returns a list of handles: wraps each in `face`."""
+    return one_of(method, lambda handles: handles.mapped(face))
 
 
 async def _next(items: AsyncGenerator[T, None]) -> T | object:
@@ -161,7 +138,7 @@ def iterating(
 
     @functools.wraps(method)
     def iterate(self: Facade, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        items = cast(AsyncGenerator[T, None], _call(method, self, args, kwargs))
+        items = cast(AsyncGenerator[T, None], method(self._async, *args, **kwargs))
         try:
             while True:
                 item = LOOP.run(_next(items))

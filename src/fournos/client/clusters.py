@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.client.errors import FournosError, ObjectFailed, typed
-from fournos.client.handles import PATIENCE, AsyncHandle, HandleConnection, Seconds
+from fournos.client.handles import PATIENCE, AsyncHandle, Seconds
 from fournos.client.views import View
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.values import format_time
@@ -27,6 +27,7 @@ from fournos.insight.values import one_line, spec_of, status_of
 
 if TYPE_CHECKING:
     from fournos.api.fournoscluster import FournosClusterStatus
+    from fournos.client.connection import ClientConnection
     from fournos.insight.dispatch import DispatchCheck
     from fournos.insight.explanation import Explanation
     from fournos.insight.queues import QueueEntry
@@ -286,7 +287,7 @@ class AsyncDispatch(AsyncHandle, DispatchView):
     _resource = WORKLOAD
     _noun = "dispatched job"
 
-    def __init__(self, client: HandleConnection, raw: Obj, check: DispatchCheck) -> None:
+    def __init__(self, client: ClientConnection, raw: Obj, check: DispatchCheck) -> None:
         super().__init__(client, raw)
         self._check = check
 

@@ -31,35 +31,15 @@ from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, TypeVar, cast
 
 from fournos.engine.kube import errors as kube
-from fournos.insight.errors import EndedError, FournosError, ManifestError, MissingError, NoLogError
+from fournos.insight.errors import EndedError as EndedError
+from fournos.insight.errors import FournosError as FournosError
+from fournos.insight.errors import ManifestError as ManifestError
+from fournos.insight.errors import MissingError as MissingError
+from fournos.insight.errors import NoLogError as NoLogError
 
 if TYPE_CHECKING:
     from fournos.client.views import JobView, View
     from fournos.insight.failure import Failure
-
-__all__ = [
-    "ApiError",
-    "ConflictError",
-    "DeletedError",
-    "EndedError",
-    "FournosError",
-    "JobFailed",
-    "JobStopped",
-    "KeyConflict",
-    "ManifestError",
-    "MissingError",
-    "NameTakenError",
-    "NoHistoryError",
-    "NoLogError",
-    "NotAllowedError",
-    "NotEndedError",
-    "NotInstalledError",
-    "NotThereError",
-    "ObjectFailed",
-    "RefusedError",
-    "UnreachableError",
-    "WaitTimeout",
-]
 
 
 class NoHistoryError(FournosError):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import aclosing
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeAlias, TypeVar
 
 from fournos.client.errors import (
@@ -19,38 +19,18 @@ from fournos.client.errors import (
     typed,
 )
 from fournos.client.views import View
-from fournos.client.watches import Watches
 from fournos.engine.api.conditions import condition
-from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ConflictError, InvalidError, NotFoundError
 from fournos.engine.kube.resource import Obj, Resource, key_of, uid_of
 
 if TYPE_CHECKING:
-    from fournos.client.history import AsyncHistory
-    from fournos.engine.kube.probe import ClusterApi
+    from fournos.client.connection import ClientConnection
 
 ENDED: Final = "ended"
 CONDITION: Final = "condition="
 PATIENCE: Final = 60.0
 """The default timeout, in seconds, of the methods that wait for a change to take effect."""
 Seconds: TypeAlias = float | timedelta
-
-
-class HandleConnection(Protocol):
-    """What handles need of the connection of their client."""
-
-    api: Api
-    owner: str
-    queue_name: str
-    watches: Watches
-    now: Callable[[], datetime]
-
-    @property
-    def history(self) -> AsyncHistory:
-        """The history of the cluster."""
-
-    def _on_worker(self, job: Obj) -> AbstractAsyncContextManager[tuple[ClusterApi, Obj]]:
-        """Connects to the worker of a dispatched job; yields its API and the job there."""
 
 
 _TRIES: Final = 5
@@ -96,7 +76,7 @@ class AsyncHandle(View):
     _ends: bool = True
     """False for a kind whose objects do not end."""
 
-    def __init__(self, client: HandleConnection, raw: Obj) -> None:
+    def __init__(self, client: ClientConnection, raw: Obj) -> None:
         self._client = client
         self._raw = raw
 

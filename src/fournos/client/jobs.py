@@ -25,7 +25,7 @@ from fournos.client.errors import (
     typed,
     typed_iterator,
 )
-from fournos.client.handles import AsyncWork, HandleConnection, ObjectEvent
+from fournos.client.handles import AsyncWork, ObjectEvent
 from fournos.client.logs import LogLine, followed_lines, printed_lines
 from fournos.client.views import JobView
 from fournos.engine.kube.errors import KubeError
@@ -36,7 +36,7 @@ from fournos.insight.jobs import HoldVerdict, StopVerdict, decide_hold, decide_r
 from fournos.insight.values import status_of
 
 if TYPE_CHECKING:
-    from fournos.client.connection import MeasuredResults
+    from fournos.client.connection import ClientConnection, MeasuredResults
     from fournos.client.submission import Repeat
     from fournos.client.watches import Watches
     from fournos.insight.explanation import Explanation
@@ -60,7 +60,7 @@ class AsyncJob(AsyncWork, JobView):
     _noun = "job"
     _phases = tuple(Phase)
 
-    def __init__(self, client: HandleConnection, raw: Obj, *, repeats: Repeat | None = None) -> None:
+    def __init__(self, client: ClientConnection, raw: Obj, *, repeats: Repeat | None = None) -> None:
         super().__init__(client, raw)
         self.repeats = repeats
         """What the job takes over from the job that it repeats, and what is resolved again.

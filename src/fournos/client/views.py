@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from fournos.api.phase import Phase, run_times
 from fournos.engine.kube.resource import Obj, key_of, uid_of
@@ -44,33 +44,6 @@ _MANY: Final = 100
 """Lists show this number of rows."""
 
 
-class Displayed(Protocol):
-    """What is displayed of a view."""
-
-    @property
-    def name(self) -> str:
-        """The name of the object."""
-
-    def _state(self) -> str:
-        """The state in one or a few words."""
-
-    def _shown(self) -> list[tuple[str, str]]:
-        """Label and text of each fact."""
-
-    def _link(self) -> str:
-        """The address of a page about the object; "" if there is none."""
-
-
-def html(view: Displayed) -> str:
-    """HTML of one object: its name, its state and a table of its facts."""
-    rows = [_row(name, escape(text)) for name, text in view._shown()]
-    url = view._link()
-    if url.startswith(("https://", "http://")):
-        rows.append(_row("Run", f'<a href="{escape(url)}" rel="noopener noreferrer">{escape(url)}</a>'))
-    head = f"<b>{escape(view.name)}</b> {_state(view._state())}"
-    return f"<div>{head}<table>{''.join(rows)}</table></div>"
-
-
 def _row(name: str, cell: str) -> str:
     return f"<tr><th>{name}</th><td>{cell}</td></tr>"
 
@@ -79,7 +52,7 @@ def _state(text: str) -> str:
     return f'<span style="color:{_COLOURS.get(text, "inherit")}">{escape(text)}</span>'
 
 
-def html_table(views: Sequence[Displayed]) -> str:
+def html_table(views: Sequence[View]) -> str:
     """HTML of a list: one row an object, with its state and its facts; at most 100 rows."""
     shown = [(view, dict(view._shown())) for view in views[:_MANY]]
     titles = list(dict.fromkeys(title for _, facts in shown for title in facts))
@@ -90,20 +63,9 @@ def html_table(views: Sequence[Displayed]) -> str:
     return f"<div><table><tr>{head}</tr>{body}</table>{rest}</div>"
 
 
-def _line(view: Displayed, facts: dict[str, str], titles: Iterable[str]) -> str:
+def _line(view: View, facts: dict[str, str], titles: Iterable[str]) -> str:
     cells = [escape(view.name), _state(view._state()), *(escape(facts.get(title, "")) for title in titles)]
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-
-
-def text(view: Displayed) -> Text:
-    """The same for terminals, by rich.  Control characters are escaped."""
-    from rich.text import Text
-
-    from fournos.engine.api.values import escaped_line
-
-    lines = [Text.assemble((escaped_line(view.name), "bold"), "  ", escaped_line(view._state()))]
-    lines += [Text.assemble((f"  {name:<10} ", "dim"), escaped_line(value)) for name, value in view._shown()]
-    return Text("\n").join(lines)
 
 
 class View:
@@ -208,10 +170,24 @@ class View:
 
     def _repr_html_(self) -> str:
         """HTML for notebooks.  All values come from the object: they are untrusted and are escaped."""
-        return html(self)
+        rows = [_row(name, escape(text)) for name, text in self._shown()]
+        url = self._link()
+        if url.startswith(("https://", "http://")):
+            rows.append(_row("Run", f'<a href="{escape(url)}" rel="noopener noreferrer">{escape(url)}</a>'))
+        head = f"<b>{escape(self.name)}</b> {_state(self._state())}"
+        return f"<div>{head}<table>{''.join(rows)}</table></div>"
 
     def __rich__(self) -> Text:
-        return text(self)
+        """The same for terminals, by rich.  Control characters are escaped."""
+        from rich.text import Text
+
+        from fournos.engine.api.values import escaped_line
+
+        lines = [Text.assemble((escaped_line(self.name), "bold"), "  ", escaped_line(self._state()))]
+        lines += [
+            Text.assemble((f"  {name:<10} ", "dim"), escaped_line(value)) for name, value in self._shown()
+        ]
+        return Text("\n").join(lines)
 
 
 class QueuedView(View):

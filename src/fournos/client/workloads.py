@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from fournos.api.kinds import APPWRAPPER, MINICLUSTER
 from fournos.api.phase import OF_APPWRAPPERS, OF_MINICLUSTERS
 from fournos.client.errors import FournosError, ObjectFailed, typed, typed_iterator
-from fournos.client.handles import PATIENCE, AsyncWork, HandleConnection, Seconds
+from fournos.client.handles import PATIENCE, AsyncWork, Seconds
 from fournos.client.logs import LogLine, container_lines
 from fournos.client.views import QueuedView
 from fournos.engine.kube.resource import Obj, Resource
@@ -20,6 +20,7 @@ from fournos.insight.values import between, one_line, phase_of, spec_of, status_
 if TYPE_CHECKING:
     from fournos.api.appwrapper import AppWrapperSpec, AppWrapperStatus
     from fournos.api.minicluster import MiniClusterSpec, MiniClusterStatus
+    from fournos.client.connection import ClientConnection
     from fournos.insight.appwrappers import WrappedComponent
     from fournos.insight.explanation import Explanation
     from fournos.systems.frameworks.kinds import Framework
@@ -304,7 +305,7 @@ class AsyncObject(AsyncWork, ObjectView):
     """The handle of one object of any kind, identified by its UID."""
 
     def __init__(
-        self, client: HandleConnection, raw: Obj, resource: Resource, framework: Framework | None = None
+        self, client: ClientConnection, raw: Obj, resource: Resource, framework: Framework | None = None
     ) -> None:
         super().__init__(client, raw)
         self._resource = resource
