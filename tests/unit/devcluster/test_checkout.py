@@ -164,32 +164,3 @@ def test_what_failed_before_is_a_failure(code: int, expected: int) -> None:
 def test_a_command_that_cannot_be_started_is_named() -> None:
     with pytest.raises(DevclusterError, match="no-such-program"):
         checkout.around(["no-such-program"], keep=True, progress=Progress(quiet=True))
-
-
-def test_the_tests_run_so_that_their_clusters_are_listed_or_ended() -> None:
-    for target in ("test", "test-clusters", "integration", "e2e"):
-        for given, expected in ((), "yes"), (("KEEP_CLUSTERS=no",), "no"):
-            done = subprocess.run(
-                ["make", "--dry-run", "--silent", target, *given],
-                cwd=CHECKOUT,
-                env={"PATH": os.environ["PATH"]},
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-            last = done.stdout.replace("\\\n", "").rstrip().splitlines()[-1]
-            assert f"devcluster around --keep={expected} " in last
-            # A shell in between would end at a signal, and what it runs would not.
-            assert ";" not in last or "; exec " in " ".join(last.split())
-            assert " -m pytest tests/" in last or " -m dev.lanes " in last
-
-
-def test_continuous_integration_keeps_none_and_runs_both_targets_whatever_fails(tmp_path: Path) -> None:
-    rule = "\t@echo $@ $(KEEP_CLUSTERS) >> ran; exit $(FAILS_$@)\n"
-    (tmp_path / "Makefile").write_text(f"test test-setup:\n{rule}")
-    last = (CHECKOUT / ".ci/run").read_text().rstrip().splitlines()[-1]
-    for fails, code in ("", 0), ("FAILS_test=3", 2), ("FAILS_test-setup=3", 2):
-        done = subprocess.run(["sh", "-c", f"{last} {fails}"], cwd=tmp_path, capture_output=True, check=False)
-        assert done.returncode == code
-        assert (tmp_path / "ran").read_text() == "test no\ntest-setup no\n"
-        (tmp_path / "ran").unlink()

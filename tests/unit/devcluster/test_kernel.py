@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import kernel, system
+from devcluster import kernel
 from devcluster.errors import CommandFailedError, NotSupportedError
 from devcluster.kernel import (
     BRIDGE_FILTER,
     CONNTRACK,
     MODULES,
     NAMESPACES,
-    NODE_ABILITIES,
     VETH,
     Kernel,
     Module,
@@ -143,16 +142,6 @@ def test_trials_leave_nothing_and_a_trial_can_fail() -> None:
     assert not kernel.can(kernel.Ability("x", (), "ip link add name trial0 type no-such-type"))
     assert not Path("/sys/class/net/trial0").exists()
     assert "trial" not in Path("/proc/self/mounts").read_text()
-
-
-def test_each_module_is_named_once() -> None:
-    names = [name for ability in (VETH, *NODE_ABILITIES) for name in ability.modules]
-    names += [module.name for module in MODULES]
-    assert len(names) == len(set(names))
-
-
-def test_modprobe_is_among_the_packages_of_a_node() -> None:
-    assert system.NODE_PACKAGES["modprobe"] == "kmod"
 
 
 def test_a_setting_is_written_only_when_it_differs(tmp_path: Path) -> None:

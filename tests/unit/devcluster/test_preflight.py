@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -81,17 +80,6 @@ def test_what_was_never_tried_is_refused_until_it_is_asked_for(
 def test_packages_that_are_there_need_no_apt_and_a_built_cluster_less_disk() -> None:
     facts = replace(TRIED, apt=False, missing_packages=(), built=True, disk=3 * GIB)
     assert {row.verdict for row in preflight.decide(facts)} == {"ok"}
-
-
-def test_all_conditions_are_printed_before_the_first_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight, "facts", lambda versions: replace(TRIED, root=False, selinux=True))
-    output = io.StringIO()
-    with pytest.raises(NotSupportedError, match="not root"):
-        preflight.require(Progress(output), chosen())
-    lines = output.getvalue().splitlines()
-    assert lines[0] == "This machine (needed, found):"
-    assert [line.split()[0] for line in lines[1:]].count("✗") == 1
-    assert any(line.startswith("  ? no SELinux that enforces") for line in lines)
 
 
 def test_this_machine_is_measured() -> None:

@@ -99,13 +99,6 @@ def test_kueue_gets_the_local_image_a_small_request_a_higher_rate_and_the_caller
     assert container["resources"]["requests"] == {"cpu": "100m", "memory": "512Mi"}
 
 
-def test_the_caller_may_lower_the_rate_again() -> None:
-    assert (
-        _configuration(manifests.kueue(KUEUE, {"clientConnection": {"qps": 5}}))["clientConnection"]["qps"]
-        == 5
-    )
-
-
 def test_kueue_as_a_process_has_no_election_and_keeps_the_callers_changes() -> None:
     text = manifests.kueue_process_configuration(KUEUE, {"featureGates": {"MultiKueue": False}}, Path("/pki"))
     configuration = yaml.safe_load(text)
@@ -182,10 +175,6 @@ def test_a_clusters_programs_write_below_its_own_directory_only() -> None:
     paths = [word.partition("=")[2] for word in words if word.partition("=")[2].startswith("/")]
     assert paths
     assert all(path.startswith("/state/a") for path in paths)
-
-
-def test_the_controller_managers_controllers_are_the_callers() -> None:
-    assert "--controllers=*,-job-controller" in components.controller_manager(LAYOUT, "*,-job-controller")
 
 
 def test_directories_below_a_masked_one_stay_visible() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import ssl
@@ -155,18 +154,6 @@ def test_the_tail_of_a_file_is_its_last_lines(tmp_path: Path) -> None:
     assert shell.tail_file(tmp_path / "absent") == ""
 
 
-def test_a_failed_component_is_named_with_its_log_and_the_way_on() -> None:
-    text = str(
-        ComponentFailedError("kubelet", "it ended by itself", log_tail="E1 no cgroup", hint="See /log")
-    )
-    assert text.splitlines() == [
-        "kubelet: it ended by itself",
-        "Last lines of its log:",
-        "E1 no cgroup",
-        "See /log",
-    ]
-
-
 def test_a_wait_ends_at_its_limit_and_shows_the_evidence() -> None:
     with pytest.raises(DevclusterError, match="it ready: not within 0 s") as caught:
         wait_until("it ready", lambda: False, limit=0, every=0, evidence=lambda: "still starting")
@@ -216,19 +203,6 @@ def test_a_wait_ends_early_when_something_died() -> None:
 
     with pytest.raises(ComponentFailedError, match="etcd"):
         wait_until("it ready", lambda: False, limit=3600, meanwhile=died)
-
-
-def test_progress_shows_the_title_the_usual_duration_and_the_end() -> None:
-    stream = io.StringIO()
-    progress = Progress(stream)
-    with progress.step("Building it", usual="6 min"):
-        pass
-    with pytest.raises(ValueError, match="no"), progress.step("Failing"):
-        raise ValueError("no")
-    lines = stream.getvalue().splitlines()
-    assert lines[0] == "  … Building it (usually 6 min)"
-    assert lines[1].startswith("  ✓ Building it (0.0 s)")
-    assert lines[2].startswith("  ✗ Failing, after")
 
 
 def test_only_missing_packages_are_asked_for(tmp_path: Path) -> None:
@@ -297,19 +271,6 @@ def test_an_image_that_was_never_built_is_reported(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("FOURNOS_CACHE", str(tmp_path))
     with pytest.raises(DevclusterError, match="image build"):
         cli_image.archive_of("docker.io/local/never:1")
-
-
-def test_help_teaches_the_first_steps() -> None:
-    result = CliRunner().invoke(cli.app, ["--help"]).output
-    for word in ("up demo", "down demo", "KUBECONFIG", "status", "logs", "load", "build", "image"):
-        assert word in result
-
-
-def test_the_list_of_no_clusters_is_a_heading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FOURNOS_STATE", str(tmp_path))
-    result = CliRunner().invoke(cli.app, ["list"])
-    assert result.exit_code == 0
-    assert result.output.split() == ["NAME", "VERSIONS", "PROFILE", "PROVIDER", "STATE", "KUBECONFIG"]
 
 
 def test_a_cluster_that_is_not_there_can_be_taken_down(

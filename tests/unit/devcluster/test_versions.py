@@ -14,7 +14,6 @@ from devcluster.spec import ClusterSpec
 from devcluster.state import Record
 from devcluster.versions import Versions
 
-DOCS = Path(__file__).parents[3] / "docs"
 SETS = [Versions.named(name) for name in versions.SETS]
 
 
@@ -94,13 +93,3 @@ def test_a_cluster_of_another_set_is_not_replaced(monkeypatch: pytest.MonkeyPatc
     assert "Cluster a is up with the versions 2026 (" in str(caught.value)
     assert "not 2025 (" in str(caught.value)
     assert "--recreate" in str(caught.value)
-
-
-def test_the_documentation_names_what_each_set_pins() -> None:
-    page = (DOCS / "devcluster.md").read_text()
-    for each in SETS:
-        default = " (default)" if each.name == versions.DEFAULT else ""
-        numbers = [version.removeprefix("v") for version in (each.kubernetes, each.kueue, each.tekton)]
-        go = ".".join(map(str, each.go))
-        row = [f"`{each.name}`{default}", *numbers, f"`{each.module_file}`", go]
-        assert f"| {' | '.join(row)} |" in page

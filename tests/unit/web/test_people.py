@@ -30,11 +30,17 @@ from fournos.web.site import Call
 from tests.unit.client.world import NS as WORLD
 from tests.unit.client.world import SPEC, Api
 from tests.unit.web.page import visit
-from tests.unit.web.stage import ADMIN, HEADER, NS, stage
+from tests.unit.web.stage import ADMIN, HEADER, NS, Stage, stage
 from tests.waiting import until
 
 SECRET = "a secret of the proxy"
 MAY = {"oidc:team"}
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Stage]:
+    async with stage() as found:
+        yield found
 
 
 @pytest.fixture
@@ -53,12 +59,11 @@ def named(user: str = "ann", groups: str = "", *, secret: str = SECRET) -> dict[
 # --- tokens --------------------------------------------------------------------------------------
 
 
-async def test_without_a_proxy_the_page_says_what_is_missing() -> None:
-    async with stage() as site:
-        status, text = await site.get("/")
-        assert status == 401 and "<nav" not in text and 'class="user"' not in text
-        assert "puts a proxy with logins in front, such as oauth2-proxy" in text
-        assert site.cluster.reviews == []
+async def test_without_a_proxy_the_page_says_what_is_missing(site: Stage) -> None:
+    status, text = await site.get("/")
+    assert status == 401 and "<nav" not in text and 'class="user"' not in text
+    assert "puts a proxy with logins in front, such as oauth2-proxy" in text
+    assert site.cluster.reviews == []
 
 
 @pytest.mark.parametrize(
@@ -70,42 +75,36 @@ async def test_without_a_proxy_the_page_says_what_is_missing() -> None:
         {HEADER: "t-ben", "Authorization": "Bearer t-ann"},
     ],
 )
-async def test_a_token_that_a_proxy_passes_on_is_the_person_s(headers: dict[str, str]) -> None:
-    async with stage() as site:
-        site.may("ann", *ADMIN)
-        status, text = await site.get("/", headers=headers)
-        assert status == 200 and ">ann</span>" in text
-        assert site.cluster.bearers == ["t-ann"]
+async def test_a_token_that_a_proxy_passes_on_is_the_person_s(site: Stage, headers: dict[str, str]) -> None:
+    site.may("ann", *ADMIN)
+    status, text = await site.get("/", headers=headers)
+    assert status == 200 and ">ann</span>" in text
+    assert site.cluster.bearers == ["t-ann"]
 
 
 @pytest.mark.parametrize("token", ["stranger", "a b"])
-async def test_an_invalid_token_is_refused_with_that_reason(token: str) -> None:
-    async with stage() as site:
-        status, text = await site.get("/", headers={HEADER: token})
-        assert status == 401 and "not valid in this cluster" in text
+async def test_an_invalid_token_is_refused_with_that_reason(site: Stage, token: str) -> None:
+    status, text = await site.get("/", headers={HEADER: token})
+    assert status == 401 and "not valid in this cluster" in text
 
 
-async def test_a_token_that_was_withdrawn_is_refused_within_a_minute() -> None:
-    async with stage() as site:
-        site.may("ann", *ADMIN)
-        await site.login()
-        assert (await site.get("/"))[0] == 200
-        del site.cluster.users["t-ann"]
-        site.clock.at += 61
-        assert (await site.get("/"))[0] == 401
+async def test_a_token_that_was_withdrawn_is_refused_within_a_minute(site: Stage) -> None:
+    site.may("ann", *ADMIN)
+    await site.login()
+    assert (await site.get("/"))[0] == 200
+    del site.cluster.users["t-ann"]
+    site.clock.at += 61
+    assert (await site.get("/"))[0] == 401
 
 
-async def test_a_flood_of_tokens_does_not_reach_the_api_server() -> None:
-    async with stage() as site:
-        site.cluster.hold = asyncio.Event()
-        asked = [
-            asyncio.create_task(site.get("/", headers={HEADER: f"guess-{number}"})) for number in range(40)
-        ]
-        await until(lambda: sum(task.done() for task in asked) == 32)
-        site.cluster.hold.set()
-        statuses = [status for status, _ in await asyncio.gather(*asked)]
-        assert (statuses.count(429), statuses.count(401)) == (32, 8)
-        assert len(site.cluster.of(TOKEN_REVIEW)) == 8
+async def test_a_flood_of_tokens_does_not_reach_the_api_server(site: Stage) -> None:
+    site.cluster.hold = asyncio.Event()
+    asked = [asyncio.create_task(site.get("/", headers={HEADER: f"guess-{number}"})) for number in range(40)]
+    await until(lambda: sum(task.done() for task in asked) == 32)
+    site.cluster.hold.set()
+    statuses = [status for status, _ in await asyncio.gather(*asked)]
+    assert (statuses.count(429), statuses.count(401)) == (32, 8)
+    assert len(site.cluster.of(TOKEN_REVIEW)) == 8
 
 
 # --- a proxy that names users ------------------------------------------------------------------------
@@ -188,175 +187,162 @@ async def test_a_secret_that_is_renewed_counts_at_once(proxy: TrustedProxy) -> N
         assert (await site.get("/", headers=named(secret="the next secret of it")))[0] == 200
 
 
-async def test_groups_are_asked_one_by_one_where_rules_cannot_be_listed() -> None:
-    async with stage() as site:
-        site.cluster.incomplete = True
-        site.cluster.groups_to_impersonate = MAY
-        api = site.cluster
-        assert await permitted(api, ["oidc:team", "oidc:others"]) == ("oidc:team",)  # type: ignore[arg-type]
+async def test_groups_are_asked_one_by_one_where_rules_cannot_be_listed(site: Stage) -> None:
+    site.cluster.incomplete = True
+    site.cluster.groups_to_impersonate = MAY
+    api = site.cluster
+    assert await permitted(api, ["oidc:team", "oidc:others"]) == ("oidc:team",)  # type: ignore[arg-type]
 
 
 # --- What people who have logged in may see and do, and how much of it ----------------------------
 
 
-async def test_a_person_sees_what_the_api_server_allows() -> None:
-    async with stage() as site:
-        site.job("mine", NS)
-        site.job("foreign", "other")
-        site.may("ann", ("list", "fournosjobs", NS))
-        await site.login()
-        await until(lambda: site.caches.revision([FOURNOS_JOB]) == (2,))
-        status, text = await site.get("/names")
-        assert status == 200
-        assert "mine" in text and "foreign" not in text and "other" not in text
+async def test_a_person_sees_what_the_api_server_allows(site: Stage) -> None:
+    site.job("mine", NS)
+    site.job("foreign", "other")
+    site.may("ann", ("list", "fournosjobs", NS))
+    await site.login()
+    await until(lambda: site.caches.revision([FOURNOS_JOB]) == (2,))
+    status, text = await site.get("/names")
+    assert status == 200
+    assert "mine" in text and "foreign" not in text and "other" not in text
 
 
-async def test_nothing_is_looked_up_without_a_right() -> None:
-    async with stage() as site:
-        site.job("foreign", "other")
-        await site.login()
-        status, text = await site.get("/names")
-        assert status == 403
-        assert "foreign" not in text and "other" not in text
-        assert "you may not list fournosjobs in any namespace" in text
+async def test_nothing_is_looked_up_without_a_right(site: Stage) -> None:
+    site.job("foreign", "other")
+    await site.login()
+    status, text = await site.get("/names")
+    assert status == 403
+    assert "foreign" not in text and "other" not in text
+    assert "you may not list fournosjobs in any namespace" in text
 
 
-async def test_a_namespace_without_jobs_is_empty_and_no_denial() -> None:
-    async with stage() as site:
-        site.job("foreign", "other")
-        site.server.create(LOCAL_QUEUE, {"metadata": {"name": "queue", "namespace": NS}})
-        site.may("ann", ("list", "fournosjobs", NS))
-        await site.login()
-        await until(lambda: site.caches.revision([FOURNOS_JOB, LOCAL_QUEUE]) == (1, 1))
-        status, text = await site.get("/names")
-        assert status == 200 and "foreign" not in text
+async def test_a_namespace_without_jobs_is_empty_and_no_denial(site: Stage) -> None:
+    site.job("foreign", "other")
+    site.server.create(LOCAL_QUEUE, {"metadata": {"name": "queue", "namespace": NS}})
+    site.may("ann", ("list", "fournosjobs", NS))
+    await site.login()
+    await until(lambda: site.caches.revision([FOURNOS_JOB, LOCAL_QUEUE]) == (1, 1))
+    status, text = await site.get("/names")
+    assert status == 200 and "foreign" not in text
 
 
-async def test_an_api_server_that_is_away_is_no_denial() -> None:
-    async with stage() as site:
-        site.may("ann", *ADMIN)
-        await site.login()
-        site.cluster.error = ConnectionLostError("connection refused")
-        status, text = await site.get("/names")
-        assert status == 503 and "The API server does not answer" in text
+async def test_an_api_server_that_is_away_is_no_denial(site: Stage) -> None:
+    site.may("ann", *ADMIN)
+    await site.login()
+    site.cluster.error = ConnectionLostError("connection refused")
+    status, text = await site.get("/names")
+    assert status == 503 and "The API server does not answer" in text
 
 
-async def test_where_there_is_nothing_a_person_without_rights_sees_nothing() -> None:
+async def test_where_there_is_nothing_a_person_without_rights_sees_nothing(site: Stage) -> None:
     """A person who may read a namespace without jobs gets an empty page, too, and no denial."""
-    async with stage() as site:
-        await site.login()
-        assert (await site.get("/names"))[0] == 200
+    await site.login()
+    assert (await site.get("/names"))[0] == 200
 
 
-async def test_rights_are_kept_for_half_a_minute_and_denials_for_five_seconds() -> None:
-    async with stage() as site:
-        site.job("one", "team")
-        await site.login()
-        assert (await site.get("/names"))[0] == 403
-        site.may("ann", *ADMIN)
-        assert (await site.get("/names"))[0] == 403
-        site.clock.at += 6
-        assert (await site.get("/names"))[0] == 200
-        asked = len(site.cluster.of(SUBJECT_ACCESS_REVIEW))
-        site.cluster.rights.clear()
-        assert (await site.get("/names"))[0] == 200
-        assert len(site.cluster.of(SUBJECT_ACCESS_REVIEW)) == asked
-        site.clock.at += 31
-        assert (await site.get("/names"))[0] == 403
+async def test_rights_are_kept_for_half_a_minute_and_denials_for_five_seconds(site: Stage) -> None:
+    site.job("one", "team")
+    await site.login()
+    assert (await site.get("/names"))[0] == 403
+    site.may("ann", *ADMIN)
+    assert (await site.get("/names"))[0] == 403
+    site.clock.at += 6
+    assert (await site.get("/names"))[0] == 200
+    asked = len(site.cluster.of(SUBJECT_ACCESS_REVIEW))
+    site.cluster.rights.clear()
+    assert (await site.get("/names"))[0] == 200
+    assert len(site.cluster.of(SUBJECT_ACCESS_REVIEW)) == asked
+    site.clock.at += 31
+    assert (await site.get("/names"))[0] == 403
 
 
-async def test_a_person_of_many_namespaces_costs_one_request_for_each() -> None:
+async def test_a_person_of_many_namespaces_costs_one_request_for_each(site: Stage) -> None:
     """Not one for each kind, verb and namespace, and none again for half a minute."""
-    async with stage() as site:
-        for number in range(60):
-            site.job("a", f"team-{number}")
-        site.may("ann", ("list", "fournosjobs", "team-7"))
-        await site.login()
-        await until(lambda: site.caches.revision([FOURNOS_JOB]) == (60,))
-        for path in ("/names", "/", "/names"):
-            assert (await site.get(path))[0] == 200
-        asked = [obj["spec"]["namespace"] for obj in site.cluster.of(SELF_SUBJECT_RULES_REVIEW)]
-        assert len(asked) == len(set(asked)) and len({f"team-{n}" for n in range(60)} & set(asked)) == 60
-        assert site.cluster.reviewed_namespaces() == []
+    for number in range(60):
+        site.job("a", f"team-{number}")
+    site.may("ann", ("list", "fournosjobs", "team-7"))
+    await site.login()
+    await until(lambda: site.caches.revision([FOURNOS_JOB]) == (60,))
+    for path in ("/names", "/", "/names"):
+        assert (await site.get(path))[0] == 200
+    asked = [obj["spec"]["namespace"] for obj in site.cluster.of(SELF_SUBJECT_RULES_REVIEW)]
+    assert len(asked) == len(set(asked)) and len({f"team-{n}" for n in range(60)} & set(asked)) == 60
+    assert site.cluster.reviewed_namespaces() == []
 
 
-async def test_where_no_rules_are_listed_each_right_is_reviewed_and_denials_are_kept() -> None:
-    async with stage() as site:
-        site.cluster.incomplete = True
-        for number in range(60):
-            site.job("a", f"team-{number}")
-        site.may("ann", ("list", "fournosjobs", "team-7"))
-        await site.login()
-        await until(lambda: site.caches.revision([FOURNOS_JOB]) == (60,))
-        assert (await site.get("/names"))[0] == 200
-        asked = site.cluster.reviewed_namespaces()
-        assert len(set(asked)) == 61  # and that of the form's right
-        site.clock.at += 29
-        assert (await site.get("/names"))[0] == 200
-        assert site.cluster.reviewed_namespaces() == asked
+async def test_where_no_rules_are_listed_each_right_is_reviewed_and_denials_are_kept(site: Stage) -> None:
+    site.cluster.incomplete = True
+    for number in range(60):
+        site.job("a", f"team-{number}")
+    site.may("ann", ("list", "fournosjobs", "team-7"))
+    await site.login()
+    await until(lambda: site.caches.revision([FOURNOS_JOB]) == (60,))
+    assert (await site.get("/names"))[0] == 200
+    asked = site.cluster.reviewed_namespaces()
+    assert len(set(asked)) == 61  # and that of the form's right
+    site.clock.at += 29
+    assert (await site.get("/names"))[0] == 200
+    assert site.cluster.reviewed_namespaces() == asked
 
 
-async def test_the_review_has_the_whole_user() -> None:
-    async with stage() as site:
-        site.cluster.groups["ann"] = ["team", "system:authenticated"]
-        site.may("team", *ADMIN)
-        await site.login()
-        assert (await site.get("/names"))[0] == 200
-        spec = site.cluster.of(SUBJECT_ACCESS_REVIEW)[0]["spec"]
-        assert (spec["user"], spec["groups"]) == ("ann", ["team", "system:authenticated"])
+async def test_the_review_has_the_whole_user(site: Stage) -> None:
+    site.cluster.groups["ann"] = ["team", "system:authenticated"]
+    site.may("team", *ADMIN)
+    await site.login()
+    assert (await site.get("/names"))[0] == 200
+    spec = site.cluster.of(SUBJECT_ACCESS_REVIEW)[0]["spec"]
+    assert (spec["user"], spec["groups"]) == ("ann", ["team", "system:authenticated"])
 
 
-async def test_what_a_person_may_do_is_not_shown_to_another() -> None:
+async def test_what_a_person_may_do_is_not_shown_to_another(site: Stage) -> None:
     """Both see the same objects; only one has the button."""
-    async with stage() as site:
-        site.job("a")
-        site.may("ann", *ADMIN)
-        site.may("ben", ("list", "*", ""), ("get", "*", ""))
-        _, first = await site.get("/names", headers={HEADER: "t-ann"})
-        _, second = await site.get("/names", headers={HEADER: "t-ben"})
-        assert '<form method="post">' in first
-        assert '<form method="post">' not in second
+    site.job("a")
+    site.may("ann", *ADMIN)
+    site.may("ben", ("list", "*", ""), ("get", "*", ""))
+    _, first = await site.get("/names", headers={HEADER: "t-ann"})
+    _, second = await site.get("/names", headers={HEADER: "t-ben"})
+    assert '<form method="post">' in first
+    assert '<form method="post">' not in second
 
 
 # --- writes ------------------------------------------------------------------------------------------
 
 
 async def test_a_write_leaves_an_audit_line(
+    site: Stage,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with stage() as site:
-        site.may("ann", *ADMIN)
-        await site.login()
-        with caplog.at_level(logging.INFO, "fournos.web.server.audit"):
-            assert (await site.post("/act/x", {}, headers={"Sec-Fetch-Site": "cross-site"})).status == 403
-            assert site.done == [] and not caplog.messages
-            answer = await site.post("/act/x%0Ay", {"reason": "why"})
-            assert (answer.status, answer.headers["Location"]) == (303, "/")
-            assert site.done == [("ann", {"reason": "why"})]
-            assert (await site.post("/act/x", {"fail": "409"})).status == 502
-        assert caplog.messages == [
-            "act by 'ann': '/act/x\\ny': done",
-            "act by 'ann': '/act/x': refused with 502",
-        ]
+    site.may("ann", *ADMIN)
+    await site.login()
+    with caplog.at_level(logging.INFO, "fournos.web.server.audit"):
+        assert (await site.post("/act/x", {}, headers={"Sec-Fetch-Site": "cross-site"})).status == 403
+        assert site.done == [] and not caplog.messages
+        answer = await site.post("/act/x%0Ay", {"reason": "why"})
+        assert (answer.status, answer.headers["Location"]) == (303, "/")
+        assert site.done == [("ann", {"reason": "why"})]
+        assert (await site.post("/act/x", {"fail": "409"})).status == 502
+    assert caplog.messages == [
+        "act by 'ann': '/act/x\\ny': done",
+        "act by 'ann': '/act/x': refused with 502",
+    ]
 
 
-async def test_writes_of_a_person_are_limited() -> None:
-    async with stage() as site:
-        site.may("ann", *ADMIN)
-        await site.login()
-        statuses = [(await site.post("/act/x", {})).status for _ in range(35)]
-        assert statuses == [303] * 30 + [429] * 5
+async def test_writes_of_a_person_are_limited(site: Stage) -> None:
+    site.may("ann", *ADMIN)
+    await site.login()
+    statuses = [(await site.post("/act/x", {})).status for _ in range(35)]
+    assert statuses == [303] * 30 + [429] * 5
 
 
-async def test_reads_of_a_person_are_limited_whatever_the_number_of_sessions() -> None:
-    async with stage() as site:
-        site.may("ann", *ADMIN)
-        site.may("ben", *ADMIN)
-        site.cluster.users["t-ann-2"] = "ann"
-        tokens = ["t-ann", "t-ann-2"] * 101
-        statuses = [(await site.get("/names", headers={HEADER: token}))[0] for token in tokens]
-        assert statuses.count(200) == 200
-        assert (await site.get("/names", headers={HEADER: "t-ben"}))[0] == 200
+async def test_reads_of_a_person_are_limited_whatever_the_number_of_sessions(site: Stage) -> None:
+    site.may("ann", *ADMIN)
+    site.may("ben", *ADMIN)
+    site.cluster.users["t-ann-2"] = "ann"
+    tokens = ["t-ann", "t-ann-2"] * 101
+    statuses = [(await site.get("/names", headers={HEADER: token}))[0] for token in tokens]
+    assert statuses.count(200) == 200
+    assert (await site.get("/names", headers={HEADER: "t-ben"}))[0] == 200
 
 
 # --- Which persons are shown the same page: the class of a person's rights ------------------------

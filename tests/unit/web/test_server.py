@@ -43,24 +43,30 @@ async def logged_in(site: Stage, *, user: str = "ann") -> None:
     await site.login(f"t-{user}")
 
 
+@pytest.fixture
+async def site() -> AsyncIterator[Stage]:
+    """The page, and a person who may do everything."""
+    async with stage() as found:
+        await logged_in(found)
+        yield found
+
+
 # --- headers and caching -------------------------------------------------------------------------------
 
 
-async def test_every_answer_has_the_headers_of_the_policy() -> None:
-    async with stage() as site:
-        await logged_in(site)
-        asset = re.search(r'href="(/static/[^"]+\.css)"', (await site.get("/"))[1])
-        assert asset
-        for method, path in (
-            ("GET", "/"),
-            ("GET", "/none"),
-            ("GET", asset[1]),
-            ("PUT", "/"),
-            ("POST", "/act/x"),
-            ("GET", "/static/0000/app.js"),
-        ):
-            async with site.client.request(method, path, allow_redirects=False) as answer:
-                assert {name: answer.headers.get(name) for name in SECURITY} == dict(SECURITY), path
+async def test_every_answer_has_the_headers_of_the_policy(site: Stage) -> None:
+    asset = re.search(r'href="(/static/[^"]+\.css)"', (await site.get("/"))[1])
+    assert asset
+    for method, path in (
+        ("GET", "/"),
+        ("GET", "/none"),
+        ("GET", asset[1]),
+        ("PUT", "/"),
+        ("POST", "/act/x"),
+        ("GET", "/static/0000/app.js"),
+    ):
+        async with site.client.request(method, path, allow_redirects=False) as answer:
+            assert {name: answer.headers.get(name) for name in SECURITY} == dict(SECURITY), path
 
 
 def test_the_policy_allows_nothing_but_files_of_the_page() -> None:
@@ -107,27 +113,23 @@ async def test_every_error_has_a_fix() -> None:
     assert "report it" in _fault().fix
 
 
-async def test_a_page_is_sent_again_only_if_it_changed() -> None:
-    async with stage() as site:
-        await logged_in(site)
-        async with site.client.get("/names") as first:
-            tag = first.headers["ETag"]
-            assert first.headers["Cache-Control"] == "private, no-cache"
-        again = {"If-None-Match": tag}
-        async with site.client.get("/names", headers=again) as second:
-            assert (second.status, await second.text()) == (304, "")
-            assert second.headers["ETag"] == tag
-        site.job("new")
-        await until(lambda: site.caches.revision([FOURNOS_JOB]) == (1,))
-        assert (await site.get("/names", headers=again))[0] == 200
+async def test_a_page_is_sent_again_only_if_it_changed(site: Stage) -> None:
+    async with site.client.get("/names") as first:
+        tag = first.headers["ETag"]
+        assert first.headers["Cache-Control"] == "private, no-cache"
+    again = {"If-None-Match": tag}
+    async with site.client.get("/names", headers=again) as second:
+        assert (second.status, await second.text()) == (304, "")
+        assert second.headers["ETag"] == tag
+    site.job("new")
+    await until(lambda: site.caches.revision([FOURNOS_JOB]) == (1,))
+    assert (await site.get("/names", headers=again))[0] == 200
 
 
-async def test_an_open_tab_has_the_tag_to_ask_with() -> None:
-    async with stage() as site:
-        await logged_in(site)
-        async with site.client.get("/names") as first:
-            tag, text = first.headers["ETag"], await first.text()
-        assert f'id="live" hidden data-tag="{tag.replace(chr(34), "&#34;")}"' in text
+async def test_an_open_tab_has_the_tag_to_ask_with(site: Stage) -> None:
+    async with site.client.get("/names") as first:
+        tag, text = first.headers["ETag"], await first.text()
+    assert f'id="live" hidden data-tag="{tag.replace(chr(34), "&#34;")}"' in text
 
 
 async def test_many_open_tabs_cost_one_rendering_until_something_changes() -> None:
@@ -162,34 +164,28 @@ async def test_many_open_tabs_cost_one_rendering_until_something_changes() -> No
         assert rendered == 2, "what no watch reports"
 
 
-async def test_an_open_tab_does_not_keep_what_its_person_may_no_longer_read() -> None:
-    async with stage() as site:
-        await logged_in(site)
-        site.job("secret")
-        await until(lambda: site.caches.revision([FOURNOS_JOB]) == (1,))
-        assert "secret" in (await site.get("/names"))[1]
-        site.cluster.rights.clear()
-        site.clock.at += 31
-        status, text = await site.get("/names")
-        assert status == 403 and "secret" not in text
+async def test_an_open_tab_does_not_keep_what_its_person_may_no_longer_read(site: Stage) -> None:
+    site.job("secret")
+    await until(lambda: site.caches.revision([FOURNOS_JOB]) == (1,))
+    assert "secret" in (await site.get("/names"))[1]
+    site.cluster.rights.clear()
+    site.clock.at += 31
+    status, text = await site.get("/names")
+    assert status == 403 and "secret" not in text
 
 
-async def test_another_person_has_another_tag() -> None:
+async def test_another_person_has_another_tag(site: Stage) -> None:
     """A browser must not show a kept page with another person's name."""
-    async with stage() as site:
-        await logged_in(site)
-        async with site.client.get("/names") as first:
-            tag = first.headers["ETag"]
-        await logged_in(site, user="ben")
-        assert (await site.get("/names", headers={"If-None-Match": tag}))[0] == 200
+    async with site.client.get("/names") as first:
+        tag = first.headers["ETag"]
+    await logged_in(site, user="ben")
+    assert (await site.get("/names", headers={"If-None-Match": tag}))[0] == 200
 
 
-async def test_a_notice_is_shown_once() -> None:
-    async with stage() as site:
-        await logged_in(site)
-        await site.post("/act/x", {})
-        assert "It is done." in (await site.get("/names"))[1]
-        assert "It is done." not in (await site.get("/names"))[1]
+async def test_a_notice_is_shown_once(site: Stage) -> None:
+    await site.post("/act/x", {})
+    assert "It is done." in (await site.get("/names"))[1]
+    assert "It is done." not in (await site.get("/names"))[1]
 
 
 # --- whose request it is -------------------------------------------------------------------------------
@@ -212,13 +208,11 @@ async def test_a_notice_is_shown_once() -> None:
         ({"Origin": "OWN", "Sec-Fetch-Site": "cross-site"}, 403),
     ],
 )
-async def test_a_write_of_another_site_is_refused(headers: dict[str, str], status: int) -> None:
-    async with stage() as site:
-        await logged_in(site)
-        own = str(site.client.make_url("")).rstrip("/")
-        given = {name: own if value == "OWN" else value for name, value in headers.items()}
-        assert (await site.post("/act/x", {}, headers=given)).status == status
-        assert len(site.done) == (status == 303)
+async def test_a_write_of_another_site_is_refused(site: Stage, headers: dict[str, str], status: int) -> None:
+    own = str(site.client.make_url("")).rstrip("/")
+    given = {name: own if value == "OWN" else value for name, value in headers.items()}
+    assert (await site.post("/act/x", {}, headers=given)).status == status
+    assert len(site.done) == (status == 303)
 
 
 async def test_behind_a_proxy_that_replaces_the_host_the_public_address_counts() -> None:
@@ -239,37 +233,31 @@ async def test_the_host_is_checked_before_everything_else() -> None:
         assert site.cluster.reviews == []
 
 
-async def test_a_write_is_a_post() -> None:
-    async with stage() as site:
-        await logged_in(site)
-        for method in ("GET", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS"):
-            async with site.client.request(method, "/act/x", headers=OWN) as answer:
-                assert answer.status == 405, method
-        assert site.done == []
+async def test_a_write_is_a_post(site: Stage) -> None:
+    for method in ("GET", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        async with site.client.request(method, "/act/x", headers=OWN) as answer:
+            assert answer.status == 405, method
+    assert site.done == []
 
 
 # --- hostile content -----------------------------------------------------------------------------------
 
 
-async def test_markup_and_control_characters_in_objects_are_text() -> None:
-    async with stage() as site:
-        await logged_in(site)
-        site.job("a", owner=NASTY, displayName=NASTY)
-        await until(lambda: site.caches.revision([FOURNOS_JOB]) == (1,))
-        for path in ("/", "/names"):
-            status, text = await site.get(path)
-            assert status == 200
-            assert "<script>alert" not in text and "<img" not in text
-            assert "60481729" not in text.split("<main")[1], "the template of a name was evaluated"
-        assert "&lt;script&gt;" in (await site.get("/"))[1]
+async def test_markup_and_control_characters_in_objects_are_text(site: Stage) -> None:
+    site.job("a", owner=NASTY, displayName=NASTY)
+    await until(lambda: site.caches.revision([FOURNOS_JOB]) == (1,))
+    for path in ("/", "/names"):
+        status, text = await site.get(path)
+        assert status == 200
+        assert "<script>alert" not in text and "<img" not in text
+        assert "60481729" not in text.split("<main")[1], "the template of a name was evaluated"
+    assert "&lt;script&gt;" in (await site.get("/"))[1]
 
 
-async def test_megabytes_in_an_object_are_no_fault() -> None:
-    async with stage() as site:
-        await logged_in(site)
-        site.job("a", owner="x" * 2**20)
-        await until(lambda: site.caches.revision([FOURNOS_JOB]) == (1,))
-        assert (await site.get("/"))[0] == 200
+async def test_megabytes_in_an_object_are_no_fault(site: Stage) -> None:
+    site.job("a", owner="x" * 2**20)
+    await until(lambda: site.caches.revision([FOURNOS_JOB]) == (1,))
+    assert (await site.get("/"))[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -288,45 +276,37 @@ async def test_megabytes_in_an_object_are_no_fault() -> None:
         "/act/x",
     ],
 )
-async def test_tricks_with_paths_find_nothing(path: str) -> None:
-    async with stage() as site:
-        await logged_in(site)
-        url = URL(f"http://127.0.0.1:{site.client.port}{path}", encoded=True)
-        async with site.client.session.get(url, allow_redirects=False) as answer:
-            assert answer.status in (404, 405), path
-            assert "root:" not in await answer.text()
+async def test_tricks_with_paths_find_nothing(site: Stage, path: str) -> None:
+    url = URL(f"http://127.0.0.1:{site.client.port}{path}", encoded=True)
+    async with site.client.session.get(url, allow_redirects=False) as answer:
+        assert answer.status in (404, 405), path
+        assert "root:" not in await answer.text()
 
 
-async def test_an_error_page_repeats_no_markup_of_the_address() -> None:
-    async with stage() as site:
-        await logged_in(site)
-        status, text = await site.get("/%3Cscript%3Ealert(1)%3C/script%3E")
-        assert status == 404 and "<script>alert" not in text
+async def test_an_error_page_repeats_no_markup_of_the_address(site: Stage) -> None:
+    status, text = await site.get("/%3Cscript%3Ealert(1)%3C/script%3E")
+    assert status == 404 and "<script>alert" not in text
 
 
-async def test_forms_of_any_size_and_kind_are_harmless() -> None:
-    async with stage() as site:
-        await logged_in(site)
-        plain, form = {"Content-Type": "text/plain", **OWN}, {"Content-Type": FORM, **OWN}
-        large = io.BytesIO(f"a={'x' * 2**21}".encode())
-        async with site.client.post("/act/x", data=large, headers=form) as answer:
-            assert answer.status == 413
-        async with site.client.post("/act/x", data=b"\xff\xfe", headers=plain, allow_redirects=False) as odd:
-            assert odd.status == 400
-        broken = {"Content-Type": "multipart/form-data; boundary=x", **OWN}
-        async with site.client.post("/act/x", data=b"--x\r\n", headers=broken, allow_redirects=False) as odd:
-            assert odd.status == 400
-        assert site.done == []
+async def test_forms_of_any_size_and_kind_are_harmless(site: Stage) -> None:
+    plain, form = {"Content-Type": "text/plain", **OWN}, {"Content-Type": FORM, **OWN}
+    large = io.BytesIO(f"a={'x' * 2**21}".encode())
+    async with site.client.post("/act/x", data=large, headers=form) as answer:
+        assert answer.status == 413
+    async with site.client.post("/act/x", data=b"\xff\xfe", headers=plain, allow_redirects=False) as odd:
+        assert odd.status == 400
+    broken = {"Content-Type": "multipart/form-data; boundary=x", **OWN}
+    async with site.client.post("/act/x", data=b"--x\r\n", headers=broken, allow_redirects=False) as odd:
+        assert odd.status == 400
+    assert site.done == []
 
 
-async def test_a_notice_of_another_s_making_is_text() -> None:
-    async with stage() as site:
-        await logged_in(site)
-        kept = site.client.session.cookie_jar.filter_cookies(site.client.make_url("/"))
-        cookie = "; ".join(f"{one.key}={one.value}" for one in kept.values())
-        forged = f"{cookie}; fournos-notice=%3Cscript%3Ealert(1)%3C/script%3E" + "x" * 3000
-        _, text = await site.get("/names", headers={"Cookie": forged})
-        assert "<script>alert" not in text and "&lt;script&gt;" in text and "x" * 400 not in text
+async def test_a_notice_of_another_s_making_is_text(site: Stage) -> None:
+    kept = site.client.session.cookie_jar.filter_cookies(site.client.make_url("/"))
+    cookie = "; ".join(f"{one.key}={one.value}" for one in kept.values())
+    forged = f"{cookie}; fournos-notice=%3Cscript%3Ealert(1)%3C/script%3E" + "x" * 3000
+    _, text = await site.get("/names", headers={"Cookie": forged})
+    assert "<script>alert" not in text and "&lt;script&gt;" in text and "x" * 400 not in text
 
 
 def test_a_command_to_copy_quotes_what_an_address_holds() -> None:
@@ -368,19 +348,15 @@ async def status(site: Stage, body: bytes, kind: str = FORM, **headers: str) -> 
         return answer.status
 
 
-async def test_the_last_field_of_a_name_counts_and_what_is_no_utf_8_is_replaced() -> None:
-    async with stage() as site:
-        await logged_in(site)
-        assert await status(site, b"a=1&a=2&b=&c=%C3%A9+%FF") == 303
-        assert site.done == [("ann", {"a": "2", "b": "", "c": "é \ufffd"})]
+async def test_the_last_field_of_a_name_counts_and_what_is_no_utf_8_is_replaced(site: Stage) -> None:
+    assert await status(site, b"a=1&a=2&b=&c=%C3%A9+%FF") == 303
+    assert site.done == [("ann", {"a": "2", "b": "", "c": "é \ufffd"})]
 
 
 @pytest.mark.parametrize("charset", ["nonsense", "utf-7", "base64", "utf-16", '"', "idna"])
-async def test_a_charset_is_not_obeyed(charset: str) -> None:
-    async with stage() as site:
-        await logged_in(site)
-        assert await status(site, b"a=+ADw-", f"{FORM}; charset={charset}") == 303
-        assert site.done == [("ann", {"a": " ADw-"})]
+async def test_a_charset_is_not_obeyed(site: Stage, charset: str) -> None:
+    assert await status(site, b"a=+ADw-", f"{FORM}; charset={charset}") == 303
+    assert site.done == [("ann", {"a": " ADw-"})]
 
 
 @pytest.mark.parametrize(
@@ -391,30 +367,24 @@ async def test_a_charset_is_not_obeyed(charset: str) -> None:
         (b"a=" + b"x" * LARGEST, 413),
     ],
 )
-async def test_a_form_that_is_none_is_refused(body: bytes, expected: int) -> None:
-    async with stage() as site:
-        await logged_in(site)
-        assert await status(site, body) == expected
-        assert site.done == []
+async def test_a_form_that_is_none_is_refused(site: Stage, body: bytes, expected: int) -> None:
+    assert await status(site, body) == expected
+    assert site.done == []
 
 
-async def test_a_form_in_parts_is_not_read() -> None:
+async def test_a_form_in_parts_is_not_read(site: Stage) -> None:
     """No form of the page has files, and aiohttp writes those of a request to the disk."""
-    async with stage() as site:
-        await logged_in(site)
-        part = b'--x\r\nContent-Disposition: form-data; name="a"; filename="f"\r\n\r\nb\r\n--x--\r\n'
-        assert await status(site, part, "multipart/form-data; boundary=x") == 400
-        assert await status(site, b"a=b", "text/plain") == 400
-        assert site.done == []
+    part = b'--x\r\nContent-Disposition: form-data; name="a"; filename="f"\r\n\r\nb\r\n--x--\r\n'
+    assert await status(site, part, "multipart/form-data; boundary=x") == 400
+    assert await status(site, b"a=b", "text/plain") == 400
+    assert site.done == []
 
 
-async def test_a_packed_form_is_not_unpacked() -> None:
-    async with stage() as site:
-        await logged_in(site)
-        bomb = gzip.compress(b"a=" + b"x" * 2**26)
-        found = await status(site, bomb, **{"Content-Encoding": "gzip"})
-        assert found in (400, 403)
-        assert site.done == []
+async def test_a_packed_form_is_not_unpacked(site: Stage) -> None:
+    bomb = gzip.compress(b"a=" + b"x" * 2**26)
+    found = await status(site, bomb, **{"Content-Encoding": "gzip"})
+    assert found in (400, 403)
+    assert site.done == []
 
 
 async def raw(site: Stage, head: str, body: bytes = b"") -> bytes:
@@ -437,13 +407,11 @@ async def test_a_form_that_does_not_arrive_ends(monkeypatch: pytest.MonkeyPatch)
         assert found.startswith(b"HTTP/1.1 408 ")
 
 
-async def test_a_broken_body_is_refused() -> None:
-    async with stage() as site:
-        await logged_in(site)
-        found = await raw(
-            site, f"POST /act/x HTTP/1.1\r\n{HEADER_OF}: t-ann", b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"
-        )
-        assert found.startswith((b"HTTP/1.1 400 ", b"HTTP/1.0 400 "))
+async def test_a_broken_body_is_refused(site: Stage) -> None:
+    found = await raw(
+        site, f"POST /act/x HTTP/1.1\r\n{HEADER_OF}: t-ann", b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"
+    )
+    assert found.startswith((b"HTTP/1.1 400 ", b"HTTP/1.0 400 "))
 
 
 @pytest.mark.parametrize("path", ["/act/x", "/names"])
