@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +15,6 @@ import yaml
 from dev import image, publish
 from dev.engine import Engine
 from devcluster import DevclusterError
-from devcluster.errors import CommandFailedError
 from fournos import __version__
 from tests.fakes import engine as fake
 from tests.unit.deploy.test_files import ROOT, everything
@@ -125,28 +122,6 @@ def test_an_image_that_is_not_the_same_everywhere_is_not_signed(
     assert publish.main() == 1
     assert "The registries have different images: sha256:" in capsys.readouterr().err
     assert not (tmp_path / "output").exists()
-
-
-def test_a_name_that_was_not_pushed_has_no_digest(programs: Path) -> None:
-    with pytest.raises(CommandFailedError, match=r"docker knows no digest of quay\.io/a/b:1"):
-        Engine("docker").digest("quay.io/a/b:1")
-
-
-@pytest.mark.parametrize("given", [{}, {"GIT_REF": "refs/tags/v1", "GIT_COMMIT": COMMIT}])
-def test_make_names_the_commit_that_is_pushed(tmp_path: Path, given: dict[str, str]) -> None:
-    """The commit of the checkout, unless the environment names one."""
-    python = tmp_path / "python"
-    python.write_text('#!/bin/sh\necho "$* $GIT_REF $GIT_COMMIT"\n')
-    python.chmod(0o755)
-    here = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "GIT_"))}
-    words = ["make", "docker-push", f"VENV={sys.prefix}", f"PYTHON={python}"]
-    shown = subprocess.check_output(words, cwd=ROOT, env={**here, **given}, text=True).split()
-    commit = (
-        given.get("GIT_COMMIT")
-        or subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True).strip()
-    )
-    assert (shown[:2], shown[-1]) == (["-m", "dev.publish"], commit)
-    assert not given or shown[2] == given["GIT_REF"]  # a detached checkout has none of its own
 
 
 def test_openshift_rolls_hearth_out() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -60,39 +59,6 @@ def test_the_lanes_run_at_the_same_time_and_to_their_ends(tmp_path: Path) -> Non
 
 def test_a_command_that_was_killed_is_a_failure(tmp_path: Path) -> None:
     assert run({"a": sh("kill -9 $$"), "b": sh("true")}, tmp_path, io.StringIO()) == 137
-
-
-SHOWN = """\
-==== test session starts ====
-collected 2 items
-
-a/test_ä.py .F [100%]
-
-==== FAILURES ====
-____ test_x ____
-1 == 2
-==== 1 failed, 1 passed ====
-last"""
-
-
-def test_progress_is_marked_and_the_report_is_whole(tmp_path: Path) -> None:
-    (tmp_path / "shown").write_text(SHOWN)
-    out = io.StringIO()
-    run({"long": sh(f"cat {tmp_path}/shown; exit 1"), "b": sh("echo quick >&2")}, tmp_path / "logs", out)
-    lines = out.getvalue().splitlines()
-    assert [line for line in lines if " | " in line and line.startswith("long")] == [
-        f"long | {line}" for line in SHOWN.splitlines()[:5]
-    ]
-    assert "b    | quick" in lines
-    (ended, _) = (number for number, line in enumerate(lines) if line.startswith("==> long: failed"))
-    report = SHOWN.splitlines()[5:]
-    assert lines[ended + 1 : ended + 1 + len(report)] == report
-    assert out.getvalue().count("==== FAILURES") == 1
-    assert [re.sub(r"0 min \d+ s", "0 min", line) for line in lines[-2:]] == [
-        f"==> long: failed with exit code 1, 0 min, whole output in {tmp_path}/logs/long.log",
-        f"==> b: passed, 0 min, whole output in {tmp_path}/logs/b.log",
-    ]
-    assert (tmp_path / "logs" / "long.log").read_text() == SHOWN
 
 
 LANE = """\

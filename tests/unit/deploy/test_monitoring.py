@@ -67,19 +67,6 @@ def test_the_services_of_the_first_alert_are_all_that_are_scraped() -> None:
         assert service.removeprefix("appwrapper-").removeprefix("operator-") in rule["expr"]
 
 
-@pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
-def test_each_alert_has_a_page_with_what_to_look_at_and_do(rule: dict[str, Any]) -> None:
-    page = RUNBOOKS / f"{rule['alert']}.md"
-    text = page.read_text()
-    assert rule["annotations"]["runbook_url"].endswith(f"/docs/runbooks/{page.name}")
-    assert text.startswith(f"# {rule['alert']}\n")
-    for heading in ("Look at", "Do"):
-        _, _, rest = text.partition(f"## {heading}\n")
-        assert rest.strip().startswith("- "), heading
-    assert rule["labels"]["severity"] in ("warning", "critical")
-    assert {"summary", "description"} <= set(rule["annotations"])
-
-
 def test_there_is_a_page_for_nothing_else() -> None:
     alerts = {rule["alert"] for rule in rules()}
     assert {page.stem for page in RUNBOOKS.glob("*.md")} - {"README"} == alerts

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,16 +59,6 @@ webhooks:
 """
 
 ROOT = Path(__file__).parents[3]
-
-
-def test_a_durable_control_plane_waits_for_the_disk_and_has_no_setting_of_its_own() -> None:
-    durable = replace(LAYOUT, durable=True)
-    assert "--unsafe-no-fsync" in components.etcd(LAYOUT)
-    assert "GOGC=200" in components.api_server(LAYOUT)
-    assert "--unsafe-no-fsync" not in components.etcd(durable)
-    assert "GOGC=100" in components.api_server(durable)
-    assert "--kube-api-qps=1000" in components.controller_manager(LAYOUT, "*")
-    assert "--kube-api-qps=1000" not in components.controller_manager(durable, "*")
 
 
 def _configuration(text: str) -> dict[str, Any]:
@@ -149,47 +137,11 @@ def test_tekton_definitions_alone_ask_no_webhook(tmp_path: Path) -> None:
     }
 
 
-def test_missing_tekton_manifests_are_reported(tmp_path: Path) -> None:
-    with pytest.raises(DevclusterError, match="No Tekton manifests"):
-        manifests.tekton_files(tmp_path)
-
-
-def test_coredns_listens_at_the_resolver_address_of_pods() -> None:
-    objects = {each["kind"]: each for each in manifests.parse(manifests.coredns())}
-    assert objects["Service"]["spec"]["clusterIP"] == components.DNS_SERVICE_IP
-    assert yaml.safe_load(components.kubelet_config(LAYOUT))["clusterDNS"] == [components.DNS_SERVICE_IP]
-    selector = objects["Service"]["spec"]["selector"]
-    assert objects["Deployment"]["spec"]["template"]["metadata"]["labels"] == selector
-    assert components.DOMAIN in objects["ConfigMap"]["data"]["Corefile"]
-
-
-@pytest.mark.parametrize("restricted", [True, False])
-def test_containerd_restricts_oom_scores_only_where_the_machine_does(restricted: bool) -> None:
-    parsed = tomllib.loads(components.containerd_config(LAYOUT, restrict_oom_score=restricted))
-    assert parsed["plugins"]["io.containerd.grpc.v1.cri"]["restrict_oom_score_adj"] is restricted
-    assert parsed["grpc"]["address"] == components.CONTAINERD_SOCKET
-
-
 def test_a_clusters_programs_write_below_its_own_directory_only() -> None:
     words = [*components.etcd(LAYOUT), *components.kubelet(LAYOUT), *components.api_server(LAYOUT)]
     paths = [word.partition("=")[2] for word in words if word.partition("=")[2].startswith("/")]
     assert paths
     assert all(path.startswith("/state/a") for path in paths)
-
-
-def test_directories_below_a_masked_one_stay_visible() -> None:
-    script = init_script(
-        Path("/tmp/state/a"), visible=[Path("/tmp/state/a"), Path("/home/somebody/cache")], pods=True
-    )
-    lines = script.splitlines()
-    # The sources of /tmp, /var and of the directory itself are opened before the first mask hides them.
-    sources = [(3, "/tmp/state/a/tmp"), (4, "/tmp/state/a/var"), (5, "/tmp/state/a")]
-    opened = [lines.index(f"exec {number}<{path}") for number, path in sources]
-    masked = lines.index("mount --no-canonicalize --bind /proc/self/fd/3 /tmp")
-    shown = lines.index("mount --no-canonicalize --bind /proc/self/fd/5 /tmp/state/a")
-    assert max(opened) < masked < shown
-    assert "/home/somebody/cache" not in script
-    assert " /etc" not in script
 
 
 def test_volumes_belong_to_the_group_of_the_shipped_pods() -> None:
@@ -198,11 +150,3 @@ def test_volumes_belong_to_the_group_of_the_shipped_pods() -> None:
     shipped = yaml.safe_load_all((ROOT / "deploy" / "history" / "deployment.yaml").read_text())
     (deployment,) = (item for item in shipped if item["kind"] == "Deployment")
     assert deployment["spec"]["template"]["spec"]["securityContext"]["fsGroup"] == VOLUME_GROUP
-
-
-def test_network_namespaces_of_pods_are_shared_mounts_before_anything_starts() -> None:
-    lines = init_script(Path("/s"), visible=[], pods=False).splitlines()
-    assert "exec 5</s/etc" in lines
-    assert "mount --no-canonicalize --bind /proc/self/fd/5 /etc" in lines
-    assert lines.index("mount -t tmpfs fournos-netns /run/netns") < lines.index("mount --make-rshared /")
-    assert lines.index("mount --make-rshared /") < lines.index("touch /s/namespaces-ready")

@@ -11,30 +11,15 @@ from pathlib import Path
 
 import pytest
 import yaml
-from cryptography import x509
 from typer.testing import CliRunner
 
-from devcluster import archive, cli, cli_image, imagebuild, pki, shell, state, system
+from devcluster import archive, cli, pki, shell, state, system
 from devcluster.archive import Recipe
 from devcluster.cluster import start
 from devcluster.errors import CommandFailedError, ComponentFailedError, DevclusterError, NotSupportedError
 from devcluster.kubectl import await_established, wait_until
 from devcluster.progress import Progress
 from devcluster.spec import ClusterSpec
-
-
-def test_certificates_carry_what_strict_clients_ask_for() -> None:
-    ca = pki.authority("kubernetes")
-    usage = ca.certificate.extensions.get_extension_for_class(x509.KeyUsage).value
-    assert usage.key_cert_sign
-    assert usage.crl_sign
-    served = pki.issue(ca, "apiserver", hosts=["localhost", "10.96.0.1"]).certificate
-    issuer = served.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value
-    own = ca.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
-    assert issuer.key_identifier == own.digest
-    names = served.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert names.get_values_for_type(x509.DNSName) == ["localhost"]
-    assert [str(each) for each in names.get_values_for_type(x509.IPAddress)] == ["10.96.0.1"]
 
 
 def test_a_server_with_our_certificate_passes_a_strict_handshake(tmp_path: Path) -> None:
@@ -134,24 +119,12 @@ def test_a_program_that_takes_too_long_is_ended() -> None:
         shell.run(["sleep", "60"], limit=0.05)
 
 
-def test_a_missing_program_is_reported() -> None:
-    with pytest.raises(CommandFailedError, match="not installed"):
-        shell.run(["no-such-program-here"], limit=1)
-
-
 def test_streamed_output_comes_line_by_line_and_a_failure_keeps_it() -> None:
     lines: list[str] = []
     shell.stream(["sh", "-c", "echo one; echo two >&2"], on_line=lines.append, limit=10)
     assert sorted(lines) == ["one", "two"]
     with pytest.raises(CommandFailedError, match="why"):
         shell.stream(["sh", "-c", "echo why; exit 1"], on_line=lines.append, limit=10)
-
-
-def test_the_tail_of_a_file_is_its_last_lines(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_text("".join(f"line {number}\n" for number in range(50_000)))
-    assert shell.tail_file(log, 2) == "line 49998\nline 49999"
-    assert shell.tail_file(tmp_path / "absent") == ""
 
 
 def test_a_wait_ends_at_its_limit_and_shows_the_evidence() -> None:
@@ -217,12 +190,6 @@ def test_only_missing_packages_are_asked_for(tmp_path: Path) -> None:
     assert system.missing_packages(wanted) == ["absent", "missing"]
 
 
-def test_the_folder_of_postgresql_s_client_is_no_sign_of_its_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system.shutil, "which", lambda *_, **__: None)
-    monkeypatch.setattr(Path, "exists", lambda _: True)
-    assert system.missing_packages(system.POSTGRES_PACKAGES) == ["postgresql"]
-
-
 def test_without_root_the_other_providers_are_offered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(system, "is_root", lambda: False)
     with pytest.raises(NotSupportedError, match="--provider kind"):
@@ -250,27 +217,6 @@ def test_a_provider_that_cannot_start_leaves_no_record(
         with pytest.raises(DevclusterError, match=r"not installed|no kubeconfig"):
             start(spec, progress=Progress(quiet=True))
     assert state.names() == []
-
-
-def test_a_go_that_does_not_answer_has_no_version(tmp_path: Path) -> None:
-    fake = tmp_path / "go"
-    fake.write_text("#!/bin/sh\necho go1.26.6\n")
-    fake.chmod(0o755)
-    assert system.go_version(fake) == (1, 26, 6)
-    assert system.go_version(tmp_path / "absent") == ()
-
-
-def test_an_image_needs_a_version(tmp_path: Path) -> None:
-    with pytest.raises(DevclusterError, match="lacks a version"):
-        imagebuild.build_image(
-            "localhost:5000/name", containerfile=tmp_path, context=tmp_path, progress=Progress(quiet=True)
-        )
-
-
-def test_an_image_that_was_never_built_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FOURNOS_CACHE", str(tmp_path))
-    with pytest.raises(DevclusterError, match="image build"):
-        cli_image.archive_of("docker.io/local/never:1")
 
 
 def test_a_cluster_that_is_not_there_can_be_taken_down(

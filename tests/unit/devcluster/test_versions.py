@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -40,22 +39,6 @@ def test_the_cache_is_named_by_what_is_built(
     with (copy / "hyper/main.go").open("a") as file:
         file.write("// changed\n")
     assert wanted.cache() != before
-
-
-def test_the_sets_differ_in_every_version_and_in_their_caches() -> None:
-    for what in ("kubernetes", "kueue", "tekton", "module_file"):
-        assert len({getattr(each, what) for each in SETS}) == len(SETS), what
-    assert len({each.cache() for each in SETS}) == len(SETS)
-    assert str(SETS[0]) == "2025 (Kubernetes v1.34.4, Kueue v0.15.2, Tekton v1.9.0)"
-
-
-@pytest.mark.parametrize("wanted", SETS, ids=str)
-def test_all_of_kubernetes_has_one_version_in_a_set(wanted: Versions) -> None:
-    # Its modules refer to each other by v0.0.0, so each of them is replaced; one that is not fails to build.
-    module = (paths.GO_SOURCES / wanted.module_file).read_text()
-    replaced = dict(re.findall(r"^\t(k8s\.io/\S+) => k8s\.io/\S+ (\S+)$", module, re.MULTILINE))
-    assert set(replaced.values()) == {wanted.kubernetes.replace("v1.", "v0.")}
-    assert set(re.findall(r"^\t(k8s\.io/\S+) v0\.0\.0 ", module, re.MULTILINE)) <= set(replaced)
 
 
 def test_the_environment_names_the_set_and_a_cluster_remembers_it(monkeypatch: pytest.MonkeyPatch) -> None:

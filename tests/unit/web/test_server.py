@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import io
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from collections.abc import AsyncIterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Any
@@ -26,7 +26,7 @@ from fournos.web.pages.all_pages import PAGES
 from fournos.web.pages.fleet import PAGE as FLEET
 from fournos.web.requests import EACH, SECURITY, Sending
 from fournos.web.server import LARGEST, _command, _fault
-from fournos.web.site import PATIENCE, Call, Content, Kept, Memo, Written, arrived
+from fournos.web.site import PATIENCE, Call, Content, Memo, Written, arrived
 from tests.unit.client.world import NS as WORLD
 from tests.unit.client.world import SPEC, Api
 from tests.unit.web.stage import ADMIN, NAMES, NS, Stage, stage
@@ -286,19 +286,6 @@ async def test_tricks_with_paths_find_nothing(site: Stage, path: str) -> None:
 async def test_an_error_page_repeats_no_markup_of_the_address(site: Stage) -> None:
     status, text = await site.get("/%3Cscript%3Ealert(1)%3C/script%3E")
     assert status == 404 and "<script>alert" not in text
-
-
-async def test_forms_of_any_size_and_kind_are_harmless(site: Stage) -> None:
-    plain, form = {"Content-Type": "text/plain", **OWN}, {"Content-Type": FORM, **OWN}
-    large = io.BytesIO(f"a={'x' * 2**21}".encode())
-    async with site.client.post("/act/x", data=large, headers=form) as answer:
-        assert answer.status == 413
-    async with site.client.post("/act/x", data=b"\xff\xfe", headers=plain, allow_redirects=False) as odd:
-        assert odd.status == 400
-    broken = {"Content-Type": "multipart/form-data; boundary=x", **OWN}
-    async with site.client.post("/act/x", data=b"--x\r\n", headers=broken, allow_redirects=False) as odd:
-        assert odd.status == 400
-    assert site.done == []
 
 
 async def test_a_notice_of_another_s_making_is_text(site: Stage) -> None:
@@ -587,61 +574,6 @@ async def test_the_least_recently_used_answer_goes_first() -> None:
 
 
 # --- A page is rendered once for all who have the same rights, until an object changes ------------
-
-
-class Pages(Kept[Hashable]):
-    async def get(self, key: Hashable, revision: Hashable, render: Callable[[], Awaitable[str]]) -> str:
-        return await self.kept(key, revision, lambda rendered: rendered == revision, render)
-
-
-class Rendering:
-    def __init__(self) -> None:
-        self.times = 0
-        self.go = asyncio.Event()
-        self.error: Exception | None = None
-
-    async def __call__(self) -> str:
-        self.times += 1
-        await self.go.wait()
-        if self.error:
-            raise self.error
-        return str(self.times)
-
-
-async def test_requests_at_the_same_time_wait_for_one_rendering() -> None:
-    shared, render = Pages(9), Rendering()
-    asked = [asyncio.create_task(shared.get("page", 1, render)) for _ in range(5)]
-    await asyncio.sleep(0)
-    asked[0].cancel()
-    render.go.set()
-    found = await asyncio.gather(*asked[1:])
-    assert found == ["1"] * 4
-
-
-async def test_a_change_or_another_key_is_rendered_anew() -> None:
-    shared, render = Pages(9), Rendering()
-    render.go.set()
-    for key, revision in (("a", 1), ("a", 1), ("b", 1), ("a", 2), ("a", 2)):
-        await shared.get(key, revision, render)
-    assert render.times == 3
-
-
-async def test_an_error_is_not_kept() -> None:
-    shared, render = Pages(9), Rendering()
-    render.go.set()
-    render.error = ValueError("away")
-    with pytest.raises(ValueError, match="away"):
-        await shared.get("a", 1, render)
-    render.error = None
-    assert await shared.get("a", 1, render) == "2"
-
-
-async def test_many_addresses_do_not_fill_the_memory() -> None:
-    shared, render = Pages(2), Rendering()
-    render.go.set()
-    for key in ("a", "b", "a", "c", "a", "b"):
-        await shared.get(key, 1, render)
-    assert render.times == 4
 
 
 async def test_persons_with_other_rights_are_shown_other_pages() -> None:

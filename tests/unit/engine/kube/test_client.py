@@ -533,12 +533,6 @@ async def test_no_answer_in_time_is_a_lost_connection() -> None:
             await anext(client.watch(JOBS, resource_version="1"))
 
 
-async def test_a_port_without_a_listener_is_a_lost_connection() -> None:
-    async with Client(Credentials("http://127.0.0.1:1", FixedIdentity(Proof()))) as client:
-        with pytest.raises(ConnectionLostError, match=r"GET /version"):
-            await client.server_version()
-
-
 async def test_an_answer_that_is_cut_is_a_lost_connection() -> None:
     async def cut(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Length": "100"})

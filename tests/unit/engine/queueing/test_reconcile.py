@@ -20,8 +20,6 @@ from fournos.engine.runtime.decision import (
     Create,
     Delete,
     Facts,
-    LiveGet,
-    NeededFacts,
     Patch,
     Present,
     attempt,
@@ -160,48 +158,11 @@ def test_the_workload_that_is_made() -> None:
     assert spec["podSets"][0]["minCount"] == 1
 
 
-def test_a_job_that_runs_without_a_workload_is_stopped_first() -> None:
-    outcome = go(Toy(suspended=False, active=True))
-    assert patch_of(outcome).body["spec"] == {"suspend": True, "known": False}
-    assert patch_of(outcome).body["metadata"]["resourceVersion"] == "7"
-    waiting = go(Toy(active=True))
-    assert waiting.verdict is Verdict.STOPPING and not waiting.steps
-
-
 def test_admission_starts_it_with_what_the_flavors_have() -> None:
     job = Toy()
     outcome = go(job, made(job, QUOTA, ADMITTED, READY))
     assert outcome.verdict is Verdict.STARTING
     assert patch_of(outcome).body["spec"] == {"suspend": False, "pools": [{"pool": "a"}]}
-    missing = reconcile(
-        job,
-        QueueInputs(workloads=(made(job, QUOTA, ADMITTED, READY),)),
-        Facts({LiveGet(WORKLOAD, key_of(made(job))): Present(made(job, QUOTA, ADMITTED, READY))}),
-        NOW,
-    )
-    assert isinstance(missing, QueueOutcome) and missing.reason == "FlavorNotFound" and missing.retry
-
-
-def test_an_admission_is_confirmed_before_the_start() -> None:
-    job = Toy()
-    cached, live = made(job, QUOTA, ADMITTED, READY), made(job)
-    first = attempt(reconcile, job, QueueInputs(workloads=(cached,)), Facts(), NOW)
-    assert isinstance(first, NeededFacts)
-    second = reconcile(job, QueueInputs(workloads=(cached,)), Facts({first.questions[0]: Present(live)}), NOW)
-    assert isinstance(second, QueueOutcome) and not second.steps and second.retry
-
-
-def test_infos_that_do_not_fit_end_it() -> None:
-    job = Toy(refuses=True)
-    found = condition(patch_of(go(job, made(job, QUOTA, ADMITTED, READY))).body, "Finished")
-    assert found is not None and found["reason"] == "FailedToStart"
-
-
-def test_not_admitted_means_stopped() -> None:
-    job = Toy(suspended=False)
-    outcome = go(job, made(job))
-    assert (outcome.verdict, outcome.reason) == (Verdict.STOPPING, "NotAdmitted")
-    assert patch_of(outcome).body["spec"] == {"suspend": True, "known": True}
 
 
 def test_an_eviction_stops_waits_and_releases() -> None:
@@ -245,14 +206,6 @@ def test_a_deleted_workload_is_held_until_the_job_has_stopped() -> None:
     assert patch.resource == WORKLOAD and patch.body["metadata"]["finalizers"] is None
 
 
-def test_a_deleted_job_lets_its_workload_go_when_nothing_runs() -> None:
-    deleted = {"deletionTimestamp": "2030-01-01T00:00:00Z"}
-    job = Toy(meta=deleted)
-    assert patch_of(go(job, made(job))).body["metadata"]["finalizers"] is None
-    busy = Toy(meta=deleted, active=True)
-    assert go(busy, made(busy)).steps == ()
-
-
 def test_a_waiting_workload_follows_the_job_and_one_with_quota_is_replaced() -> None:
     before, after = Toy(), Toy(cpu="2")
     assert not go(Toy(cpu="1000m"), made(before)).steps  # quantities by value
@@ -274,13 +227,6 @@ def test_fewer_pods_than_asked_for_still_fit() -> None:
     assert infos_of(workload, {"f": FLAVOR})[0].count == 2
 
 
-def test_two_workloads_become_one() -> None:
-    job = Toy()
-    extra = made(job, name="extra", uid="w2")
-    (step,) = go(job, made(job), extra).steps
-    assert isinstance(step, Delete) and step.key == Key("ns", "extra")
-
-
 def test_queue_and_priority_follow_the_labels() -> None:
     classes = {"high": {"metadata": {"name": "high"}, "value": 100}}
     pod_classes = {"p": {"metadata": {"name": "p"}, "value": 5}, "d": {"metadata": {"name": "d"}, "value": 1}}
@@ -289,11 +235,6 @@ def test_queue_and_priority_follow_the_labels() -> None:
     labels = {"kueue.x-k8s.io/queue-name": "other", "kueue.x-k8s.io/priority-class": "high"}
     spec = patch_of(go(Toy(labels=labels), made(before), workload_classes=classes)).body["spec"]
     assert (spec["queueName"], spec["priority"], spec["priorityClassRef"]["name"]) == ("other", 100, "high")
-    missing = go(Toy(labels=labels))
-    assert (missing.verdict, missing.retry) == (
-        Verdict.BLOCKED,
-        True,
-    ) and "'high' not found" in missing.message
     (pods,) = go(Toy(pod_class="p"), pod_classes=pod_classes).steps
     assert isinstance(pods, Create) and pods.body["spec"]["priorityClassRef"]["kind"] == "PriorityClass"
     (default,) = go(Toy(), pod_classes=pod_classes).steps

@@ -204,12 +204,6 @@ def test_a_kind_without_a_class_of_its_own_has_that_of_its_pods(pods: str, expec
     assert priority_of(Plain(), WORKLOAD_CLASSES, POD_CLASSES) == expected
 
 
-def test_a_class_that_is_missing_is_named() -> None:
-    text = "PriorityClass 'p' not found; create it or submit without it"
-    assert str(UnusableClass("PriorityClass", "p")) == text
-    assert "which is for locks of clusters only; name another class" in str(reserved("PriorityClass", "p"))
-
-
 # --- the Workload --------------------------------------------------------------------------------------
 
 OWNER: Obj = {"kind": "Toy", "name": "toy", "uid": "u1"}

@@ -234,11 +234,6 @@ async def test_what_is_not_held_is_not_released(one: Candidate, two: Candidate, 
     assert holder(server) == "two"
 
 
-def test_times_that_allow_two_leaders_are_refused(server: Server) -> None:
-    with pytest.raises(ValueError, match="duration > renew_deadline"):
-        Lease(Connection(server), KEY, "x", LoopClock(), duration=10, renew_deadline=10)
-
-
 # --- writes under a Lease ---------------------------------------------------------------------------
 # What a candidate of the leader election writes into its Lease, and how long it waits for each answer.
 
@@ -339,16 +334,6 @@ async def test_its_own_lease_is_taken_at_once_and_counts_no_change(lease: Lease,
     async with asyncio.timeout(1):
         await lease.acquire()
     assert spec(server)["leaseTransitions"] == 3
-
-
-async def test_a_deleted_lease_is_created_by_the_renewal(lease: Lease, server: Server) -> None:
-    await lease.acquire()
-    holding = asyncio.create_task(lease.hold())
-    server.delete(LEASE, KEY)
-    await asyncio.sleep(60)
-    assert not holding.done()
-    assert lease.is_leader
-    holding.cancel()
 
 
 # --- when ------------------------------------------------------------------------------------------------

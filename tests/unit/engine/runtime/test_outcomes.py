@@ -49,7 +49,8 @@ async def test_a_name_that_is_still_taken(bench: Bench) -> None:
     bench.server.delete(THING, key_of(thing))
     first, taken = labelled("a"), Create(THING, thing_of(bench.toy))
     primary = bench.toy
-    outcome = await bench.run(always(Decision(steps=(first, taken), events=(NOTE,))))
+    decision = Decision(steps=(first, taken), status={"phase": "Running"}, events=(NOTE,))
+    outcome = await bench.run(always(decision))
     assert outcome.waiting is not None
     assert outcome == PassOutcome(
         Result.WAITING,
@@ -58,6 +59,7 @@ async def test_a_name_that_is_still_taken(bench: Bench) -> None:
         waiting=NameWait(taken, outcome.waiting.reason),
         retry=True,
     )
+    assert "status" not in bench.toy
 
 
 async def test_a_step_that_fails_in_the_second_decision(bench: Bench) -> None:
@@ -211,13 +213,6 @@ async def test_a_pass_returns_the_object_as_it_is_now(bench: Bench) -> None:
     assert seen == [(before, bench.toy)]
     second = await bench.run(decide)
     assert (second.object, second.wrote_status) == (bench.toy, False)
-
-
-async def test_a_failure_is_part_of_the_outcome_of_a_whole_pass(bench: Bench) -> None:
-    bench.refuse("create", InvalidError("no", status=422))
-    thing = Create(THING, thing_of(bench.toy))
-    outcome = await bench.run(with_failure((thing,), Decision(status={"phase": "Failed"}), []))
-    assert outcome.failure == StepFailure(thing, "InvalidError", "no", transient=False, count=1)
 
 
 @dataclass(frozen=True, slots=True)

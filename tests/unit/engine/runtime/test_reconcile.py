@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fournos.engine.kube.errors import ConflictError, InvalidError, KubeError, NotLeaderError, ServerError
-from fournos.engine.kube.resource import Key, Obj, key_of
+from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.runtime.decision import (
     Absent,
     Create,
@@ -69,17 +69,6 @@ async def test_a_status_that_the_api_server_changes_is_no_hot_loop(bench: Bench)
     outcome = await bench.run(always(Decision(status={"unknown": "field"})))
     assert outcome.wrote_status
     assert not outcome.again
-
-
-async def test_a_conditional_patch_of_the_object_itself_does_not_outdate_its_status(bench: Bench) -> None:
-    def decide(toy: Obj, facts: Facts) -> Decision:
-        version = toy["metadata"]["resourceVersion"]
-        body = {"metadata": {"resourceVersion": version, "finalizers": ["test.dev/f"]}}
-        return Decision(steps=(Patch(TOY, TOY_KEY, body),), status={"phase": "Claimed"})
-
-    outcome = await bench.run(decide)
-    assert outcome.result is Result.DONE
-    assert bench.toy["status"] == {"phase": "Claimed"}
 
 
 async def test_an_object_that_is_gone_needs_no_status(bench: Bench) -> None:
@@ -195,28 +184,6 @@ async def test_a_lasting_failure_is_decided_upon_and_its_steps_are_run(bench: Be
     assert (outcome.result, outcome.retry, outcome.again) == (Result.FAILED, False, True)
     assert [step for step, _ in outcome.done] == [mark]
     assert bench.toy["status"]["phase"] == "Failed"
-
-
-async def test_a_second_failure_ends_the_pass_without_a_status(bench: Bench) -> None:
-    bench.refuse("create", InvalidError("no", status=422), times=2)
-    thing = Create(THING, thing_of(bench.toy))
-    then = Decision(steps=(thing,), status={"phase": "Failed"}, events=(NOTE,))
-    outcome = await bench.run(with_failure((thing,), then, []))
-    assert (outcome.result, outcome.retry, outcome.events) == (Result.FAILED, True, ())
-    assert "status" not in bench.toy
-
-
-async def test_waiting_ends_the_pass_without_a_status(bench: Bench) -> None:
-    thing = thing_of(bench.toy)
-    thing["metadata"]["finalizers"] = ["test.dev/slow"]
-    bench.server.create(THING, thing)
-    bench.server.delete(THING, key_of(thing))
-    outcome = await bench.run(
-        always(Decision(steps=(Create(THING, thing_of(bench.toy)),), status={"phase": "Running"}))
-    )
-    assert (outcome.result, outcome.retry) == (Result.WAITING, True)
-    assert outcome.waiting is not None
-    assert "status" not in bench.toy
 
 
 async def test_a_conflict_does_not_ask_the_decision_again(bench: Bench) -> None:
