@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable, Mapping, Set
 from contextlib import suppress
-from functools import lru_cache
 from typing import Final, Self
 
 from fournos.engine.kube.api import Api, Listing
@@ -15,8 +13,10 @@ from fournos.engine.kube.reflector import Reflector
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.controller import matcher
-from fournos.insight.snapshots import CARRIED, Lines, ObjectSnapshot, itself, namespaces, valued
 from fournos.insight.source import may
+
+_NAMESPACE: Final = "namespace"
+"""The index of the watched objects."""
 
 
 class ObjectCaches:
@@ -35,15 +35,13 @@ class ObjectCaches:
             resource: Reflector(
                 api,
                 resource,
-                Store(journal=CARRIED),
+                Store(indexes={_NAMESPACE: lambda obj: (key_of(obj).namespace,)}),
                 namespace=namespace,
                 on_change=lambda *_: self._changed.set(),
                 on_state=self._changed.set,
             )
             for resource, namespace in kinds.items()
         }
-        self._snapshots: dict[Resource, tuple[int, ObjectSnapshot]] = {}
-        """Kind → its objects at a revision."""
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -74,7 +72,7 @@ class ObjectCaches:
     def namespaces(self, resource: Resource) -> Set[str]:
         """Returns the namespaces with objects of this kind; none if it is not watched."""
         reflector = self._reflectors.get(resource)
-        return namespaces(self._snapshot(resource, reflector.store)) if reflector else frozenset()
+        return frozenset(reflector.store.values(_NAMESPACE) if reflector else ())
 
     def wake(self) -> None:
         """Ends a waiting `change`."""
@@ -99,22 +97,8 @@ class ObjectCaches:
         if watched and namespace != watched:
             # As the API server answers where RBAC lets us read one namespace only.
             raise ForbiddenError(f"{resource} is watched in namespace {watched}", status=403)
-        snapshot = self._snapshot(resource, store)
-        if namespace and not watched:
-            snapshot = snapshot.within(frozenset({namespace}))
-        if not selector:
-            return Listing(snapshot, "")
-        if label := _EQUAL.fullmatch(selector):
-            labelled = valued(snapshot, _by_label(label[1])).get(label[2])
-            return Listing(list(labelled.items) if labelled else [], "")
-        return Listing([one for one in snapshot if matches(one["metadata"].get("labels") or {})], "")
-
-    def _snapshot(self, resource: Resource, store: Store) -> ObjectSnapshot:
-        revision, snapshot = self._snapshots.get(resource, (0, None))
-        if snapshot is None or revision != store.revision:
-            snapshot = ObjectSnapshot(store, snapshot, store.changes(revision))
-            self._snapshots[resource] = store.revision, snapshot
-        return snapshot
+        objects = store.by(_NAMESPACE, namespace) if namespace else store
+        return Listing([one for one in objects if matches(one["metadata"].get("labels") or {})], "")
 
     def _readable(self, resource: Resource) -> Store:
         reflector = self._reflectors.get(resource)
@@ -123,20 +107,6 @@ class ObjectCaches:
         if reflector.error is not None and not reflector.store.synced:
             raise reflector.error
         return reflector.store
-
-
-_EQUAL: Final = re.compile(r"([\w./-]+)==?([\w.-]+)")
-"""A selector of one label, such as that of a job's dependents."""
-
-
-@lru_cache(maxsize=64)
-def _by_label(name: str) -> Lines[Obj]:
-    """Returns the view of the objects by the value of a label."""
-
-    def value(obj: Obj) -> str | None:
-        return (obj["metadata"].get("labels") or {}).get(name)
-
-    return Lines(value, key_of, itself)
 
 
 async def scopes(api: Api, kinds: Iterable[Resource], namespace: str) -> dict[Resource, str]:

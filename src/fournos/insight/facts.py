@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from heapq import merge
-from operator import itemgetter
 from typing import Final
 
 from fournos.api.kinds import FOURNOS_JOB
@@ -16,7 +14,6 @@ from fournos.engine.queueing.job import PRIORITY_BOOST
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.insight.children import Children, children, current_workload
 from fournos.insight.quota import Quota, Quotas, members, usage_orders
-from fournos.insight.snapshots import Lines, itself, valued
 from fournos.insight.source import DEFAULT_QUEUE, Source, or_error
 from fournos.insight.values import created, is_terminal, phase_of, spec_of, status_of
 
@@ -188,20 +185,13 @@ async def _holders(source: Source, job: Obj) -> tuple[Obj, ...]:
 
 def holders_among(jobs: Iterable[Obj]) -> tuple[Obj, ...]:
     """The jobs that occupy clusters, the oldest first."""
-    found = valued(jobs, _HOLDERS).get(True)
-    return tuple(found.items) if found else ()
-
-
-def _is_holder(job: Obj) -> bool | None:
-    return True if phase_of(job) in HOLDING and status_of(job).get("cluster") else None
+    found = (job for job in jobs if phase_of(job) in HOLDING and status_of(job).get("cluster"))
+    return tuple(sorted(found, key=born))
 
 
 def born(obj: Obj) -> tuple[str, Key]:
     """Sorts by age, the oldest first."""
     return created(obj), key_of(obj)
-
-
-_HOLDERS: Final = Lines(_is_holder, born, itself)
 
 
 def without(holders: tuple[Obj, ...], job: Obj) -> tuple[Obj, ...]:
@@ -237,16 +227,14 @@ async def _line(source: Source, namespace: str, cluster_queue: str) -> tuple[tup
 
 def in_line(workloads: Iterable[Obj], queues: Iterable[Obj], cluster_queue: str) -> tuple[Waiting, ...]:
     """The Workloads that wait for a ClusterQueue, by descending priority, then by age, the oldest first."""
-    ours = [key_of(queue) for queue in queues if spec_of(queue).get("clusterQueue") == cluster_queue]
-    waiting = valued(workloads, WAITING)
-    lines = [waiting[key] for key in ours if key in waiting]
-    if len(lines) == 1:
-        return tuple(lines[0].items)
-    placed = merge(*(zip(line.places, line.items, strict=True) for line in lines), key=itemgetter(0))
-    return tuple(one for _, one in placed)
+    ours = {key_of(queue) for queue in queues if spec_of(queue).get("clusterQueue") == cluster_queue}
+    placed = sorted(
+        (-_priority(workload), *born(workload)) for workload in workloads if waits_in(workload) in ours
+    )
+    return tuple(Waiting(key, -negated) for negated, _, key in placed)
 
 
-def _local_queue(workload: Obj) -> Key | None:
+def waits_in(workload: Obj) -> Key | None:
     """The LocalQueue in which a Workload waits; None if it does not wait."""
     spec = workload.get("spec") or {}
     if not spec.get("active", True) or _reserved_or_finished(workload):
@@ -260,14 +248,6 @@ def _priority(workload: Obj) -> int:
     boost = str(annotations.get(PRIORITY_BOOST) or "0")
     added = int(boost) if boost.removeprefix("-").isdecimal() else 0
     return int(spec_of(workload).get("priority") or 0) + added
-
-
-WAITING: Final = Lines(
-    _local_queue,
-    lambda workload: (-_priority(workload), *born(workload)),
-    lambda workload: Waiting(key_of(workload), _priority(workload)),
-)
-"""LocalQueue → the Workloads that wait in it, in order."""
 
 
 def _reserved_or_finished(workload: Obj) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain, islice
 from operator import attrgetter
 from typing import Final
 
@@ -19,11 +18,10 @@ from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.engine.queueing.kinds import RESOURCE_FLAVOR as RESOURCE_FLAVOR
 from fournos.insight.clusters import gpus_of
 from fournos.insight.errors import MissingError
-from fournos.insight.facts import WAITING, born, everywhere, queue_facts
+from fournos.insight.facts import born, everywhere, queue_facts, waits_in
 from fournos.insight.jobs import JobRow
 from fournos.insight.queues import Queued, QueueEntry, QueueFacts, entries
 from fournos.insight.quota import closed_flavors
-from fournos.insight.snapshots import BY_KEY, Lines, itself, valued
 from fournos.insight.source import Source, or_error
 from fournos.insight.values import (
     created,
@@ -168,7 +166,7 @@ async def _queued(source: Source, namespace: str, jobs: Sequence[Obj], now: date
         }
     except KubeError:
         return []
-    used = valued(workloads, WAITING)
+    used = {waits_in(workload) for workload in workloads}
     ways = {
         str(spec_of(local_queue).get("clusterQueue")): key
         for key, local_queue in sorted(locals_.items())
@@ -198,26 +196,24 @@ def overview(
 
     `kueue`: the clusters of the quota.  They are shown where no FournosCluster describes them.
     """
-    by_key, holders = valued(jobs, BY_KEY), valued(jobs, _HOLDERS).get(True)
-    running = holders.items if holders else []
+    holders = sorted((job for job in jobs if _holds(job)), key=lambda job: (_since(job), key_of(job)))
     holding: dict[str, list[Obj]] = {}
-    for job, _ in running:
+    for job in holders:
         holding.setdefault(str(status_of(job).get("cluster") or ""), []).append(job)
+    waiting = {key_of(job): job for job in jobs if _waits(job)}
+    held = sum(map(_suspended, waiting.values()))
     placed = {
-        key: (entry, by_key[key])
+        key: (entry, waiting[key])
         for entry in queued
-        if entry.kind == FOURNOS_JOB.kind
-        and (key := Key(entry.namespace, entry.name)) in by_key
-        and _waits(by_key[key])
+        if entry.kind == FOURNOS_JOB.kind and (key := Key(entry.namespace, entry.name)) in waiting
     }
     # Several queues have a first place.
     in_order = sorted(placed.values(), key=lambda placement: (placement[0].place, *born(placement[1])))
-    waiting, held = (valued(jobs, _WAITING).get(state) for state in ("waiting", "held"))
-    unplaced = chain(waiting.items if waiting else (), held.items if held else ())
-    others = (job for job in unplaced if key_of(job) not in placed)
+    unplaced = (job for key, job in waiting.items() if key not in placed)
+    others = sorted(unplaced, key=lambda job: (_suspended(job), *born(job)))
     shown = (
         *(_job(job, entry) for entry, job in in_order[:most]),
-        *(_job(job) for job in islice(others, None if most is None else max(0, most - len(placed)))),
+        *(_job(job) for job in others[: None if most is None else max(0, most - len(placed))]),
     )
     described = {name_of(cluster): cluster for cluster in clusters}
     lines = [_cluster(cluster, holding.get(name, ())) for name, cluster in described.items()]
@@ -228,18 +224,20 @@ def overview(
     ]
     return Overview(
         tuple(sorted(lines, key=attrgetter("name"))),
-        tuple(line for _, line in running),
+        tuple(map(_job, holders)),
         shown,
-        left_out=sum(len(lines.items) for lines in (waiting, held) if lines) - len(shown),
-        held=len(held.items) if held else 0,
+        left_out=len(waiting) - len(shown),
+        held=held,
     )
 
 
-def _waits(job: Obj) -> str | None:
-    phase = phase_of(job)
-    if phase in HOLDING or phase in TERMINAL:
-        return None
-    return "held" if spec_of(job).get("suspend") else "waiting"
+def _waits(job: Obj) -> bool:
+    """True if the job has neither a cluster nor an end."""
+    return phase_of(job) not in HOLDING and phase_of(job) not in TERMINAL
+
+
+def _suspended(job: Obj) -> bool:
+    return bool(spec_of(job).get("suspend"))
 
 
 def waiting_text(waiting: int, held: int) -> str:
@@ -247,8 +245,8 @@ def waiting_text(waiting: int, held: int) -> str:
     return f"{waiting - held} waiting" + (f", {held} held" if held else "")
 
 
-def _holds(job: Obj) -> bool | None:
-    return True if phase_of(job) in HOLDING else None
+def _holds(job: Obj) -> bool:
+    return phase_of(job) in HOLDING
 
 
 def _since(job: Obj) -> str:
@@ -266,14 +264,8 @@ def _job(job: Obj, entry: QueueEntry | None = None) -> JobLine:
         place=entry.place if entry else 0,
         reason=entry.reason if entry else row.message,
         lock_only=bool(spec_of(job).get("lockOnly")),
-        held=_waits(job) == "held",
+        held=_waits(job) and _suspended(job),
     )
-
-
-_HOLDERS: Final = Lines(_holds, lambda job: (_since(job), key_of(job)), lambda job: (job, _job(job)))
-"""The jobs that hold their cluster, the oldest first."""
-_WAITING: Final = Lines(_waits, born, itself)
-"""The jobs that have neither a cluster nor an end: those that wait, and those that are held."""
 
 
 def _cluster(cluster: Obj, here: Sequence[Obj]) -> ClusterLine:

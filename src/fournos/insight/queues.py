@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.engine.kube.resource import Key, Obj, controller_of
+from fournos.engine.kube.resource import Key, Obj, controller_of, key_of, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.workload import view
 from fournos.insight.children import Children
@@ -16,7 +16,6 @@ from fournos.insight.errors import MissingError
 from fournos.insight.facts import WaitFacts, everywhere, holders_among, queue_facts, without
 from fournos.insight.queue_reasons import queue_problem
 from fournos.insight.reasons import explain
-from fournos.insight.snapshots import BY_KEY, BY_UID, valued
 from fournos.insight.source import Source
 from fournos.insight.values import created, one_line, spec_of
 
@@ -57,7 +56,9 @@ class Queued:
 
     @staticmethod
     def of(workloads: Iterable[Obj], jobs: Sequence[Obj]) -> Queued:
-        return Queued(valued(workloads, BY_KEY), valued(jobs, BY_UID), holders_among(jobs))
+        return Queued(
+            {key_of(one): one for one in workloads}, {uid_of(one): one for one in jobs}, holders_among(jobs)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,10 @@ def name_of(obj: Obj) -> str:
     return str(obj["metadata"]["name"])
 
 
+def namespaces(objects: Iterable[Obj]) -> set[str]:
+    return {key_of(one).namespace for one in objects}
+
+
 def created(obj: Obj) -> str:
     return str(obj["metadata"].get("creationTimestamp") or "")
 

@@ -13,13 +13,13 @@ from typing import Final
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.api import Api, Listing
 from fournos.engine.kube.errors import ForbiddenError, KubeError
-from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.resource import Key, Obj, Resource, key_of
 from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.engine.runtime.decision import User
 from fournos.engine.runtime.reviews import Reviewer
 from fournos.insight.facts import everywhere
-from fournos.insight.snapshots import namespaces, within
 from fournos.insight.source import Source, or_error
+from fournos.insight.values import namespaces
 from fournos.web.site import Call, allowed_in
 
 
@@ -135,7 +135,7 @@ class Permitted:
         allowed = await self._where(resource, spaces)
         if listing.items and not allowed and not await self._where(resource, {*self._spaces()} - spaces):
             raise ForbiddenError(f"you may not list {resource.plural} in any namespace", status=403)
-        return Listing(within(listing.items, allowed), "")
+        return Listing([one for one in listing.items if key_of(one).namespace in allowed], "")
 
     async def _where(self, resource: Resource, spaces: Iterable[str]) -> frozenset[str]:
         return frozenset(await allowed_in(partial(self._may, "list", resource), spaces))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
 from typing import Literal, NamedTuple, TypeAlias
 
 from fournos.engine.kube.resource import Key, Obj, key_of
@@ -46,9 +44,7 @@ class Store:
         *,
         project: Callable[[Obj], Obj] | None = None,
         indexes: Mapping[str, IndexFunction] | None = None,
-        journal: int = 0,
     ) -> None:
-        """`journal`: so many of the last changes are kept for `changes`."""
         self.served = True
         self.synced = False
         self._project = project
@@ -57,7 +53,6 @@ class Store:
         self._indexes: dict[str, dict[str, dict[Key, None]]] = {name: {} for name in self._functions}
         self.revision = 0
         """Grows with every change; a value computed from the whole store is valid while it is the same."""
-        self._journal: deque[tuple[Obj | None, Obj | None]] = deque(maxlen=journal)
         self._assumed: set[Key] = set()
         """Keys stored by `assume` and not yet in a list or watch event."""
         self._seen = 0
@@ -80,13 +75,6 @@ class Store:
     def values(self, index: str) -> tuple[str, ...]:
         """Returns the values of an index that have objects; KeyError for an unknown index."""
         return tuple(self._indexes[index])
-
-    def changes(self, since: int) -> list[tuple[Obj | None, Obj | None]] | None:
-        """Returns each object before and after its change since this revision; None if they are too many."""
-        number = self.revision - since
-        if number > len(self._journal):
-            return None
-        return list(islice(self._journal, len(self._journal) - number, None))
 
     def __iter__(self) -> Iterator[Obj]:
         """Iterates over a snapshot, because the store may change during the iteration."""
@@ -200,7 +188,6 @@ class Store:
     def _put(self, key: Key, old: Obj | None, new: Obj) -> None:
         self._objects[key] = new
         self.revision += 1
-        self._journal.append((old, new))
         for name, function in self._functions.items():
             before = _values(name, function, old) if old is not None else frozenset()
             after = _values(name, function, new)
@@ -210,7 +197,6 @@ class Store:
     def _drop(self, key: Key, old: Obj) -> None:
         del self._objects[key]
         self.revision += 1
-        self._journal.append((old, None))
         self._assumed.discard(key)
         for name, function in self._functions.items():
             self._reindex(name, key, _values(name, function, old), frozenset())

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from heapq import nlargest
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import quote
 
@@ -22,12 +21,11 @@ from fournos.engine.kube.resource import Obj, uid_of
 from fournos.history.records import Run, recorded_row
 from fournos.insight.facts import everywhere
 from fournos.insight.jobs import JobRow
-from fournos.insight.snapshots import BY_UID, Lines, valued
 from fournos.insight.values import created
 from fournos.web.errors import PageError
 from fournos.web.pages.compare import MOST as COMPARED
 from fournos.web.rights import recorded_namespaces
-from fournos.web.runs.filters import PHASES, Filters, names, read, shortcuts
+from fournos.web.runs.filters import PHASES, Filters, read, shortcuts
 from fournos.web.runs.subject import part
 from fournos.web.site import Call, Page
 
@@ -88,16 +86,10 @@ def recorded_place(run: Run) -> RowPlace:
     return RowPlace(format_time(run.submitted_at.astimezone(UTC)), run.identity.uid)
 
 
-_PLACED: Final = Lines(lambda _: True, place, lambda job: (job, names(job)))
-
-
 def newest(jobs: Iterable[Obj], filters: Filters, after: RowPlace | None, most: int) -> list[Obj]:
     """The first `most` live jobs that match, of a page that begins after this place."""
-    if (line := valued(jobs, _PLACED).get(True)) is None:
-        return []
-    end = len(line.items) if after is None else bisect_left(line.places, after)
-    matching = (job for job, text in reversed(line.items[:end]) if filters.match(job, text))
-    return list(islice(matching, most))
+    following = (job for job in jobs if after is None or place(job) < after)
+    return nlargest(most, filter(filters.match, following), key=place)
 
 
 def follows(runs: Iterable[Run], after: RowPlace | None, live: Collection[str]) -> list[Run]:
@@ -217,7 +209,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
     filters, after = read(call.query), place_of(call.query.get("after", ""))
     listed = await part(everywhere(call.viewer.source, FOURNOS_JOB, call.site.jobs_namespace))
     jobs: Sequence[Obj] = listed.value or ()
-    live = valued(jobs, BY_UID).keys()
+    live = set(map(uid_of, jobs))
     shown = newest(jobs, filters, after, ROWS + 1)
     oldest = parse_time(created(shown[ROWS])) if len(shown) > ROWS else None
     history = await part(_recorded(call, filters, after, live, oldest))

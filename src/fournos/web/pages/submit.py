@@ -20,9 +20,8 @@ from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
 from fournos.insight.clusters import gpus_of
 from fournos.insight.manifests import UNKNOWN, unknown_names
 from fournos.insight.overview import read_kueue_clusters
-from fournos.insight.snapshots import namespaces
 from fournos.insight.source import Source, or_error
-from fournos.insight.values import name_of, spec_of
+from fournos.insight.values import name_of, namespaces, spec_of
 from fournos.web.errors import PageError
 from fournos.web.forms import (
     LABELS,

@@ -105,9 +105,10 @@ class Filters:
         # People copy it, and who made the address chose the values.
         return shlex.join(words)
 
-    def match(self, job: Obj, text: str) -> bool:
-        """True if a live job matches all filters; `text` are its `names`."""
-        if self.text and self.text.lower() not in text:
+    def match(self, job: Obj) -> bool:
+        """True if a live job matches all filters."""
+        names = (name_of(job), display_name(job)) if self.text else ()
+        if self.text and not any(self.text.lower() in name.lower() for name in names):
             return False
         if not matches(job, phases=self.phases, owner=self.owner or None, cluster=self.cluster or None):
             return False
@@ -149,11 +150,6 @@ def shortcuts(owner: str, now: datetime) -> list[Shortcut]:
         "This week": Filters(since=week),
     }
     return [Shortcut(title, filters) for title, filters in choices.items()]
-
-
-def names(job: Obj) -> str:
-    """What a text is searched in: its name and the name for display, a line each, in lower case."""
-    return f"{name_of(job)}\n{display_name(job)}".lower()
 
 
 def read(query: MultiMapping[str] | Mapping[str, str]) -> Filters:

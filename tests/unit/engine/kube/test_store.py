@@ -250,30 +250,3 @@ def test_iterating_survives_changes() -> None:
     for obj in store:
         store.observe("DELETED", {**obj, "metadata": {**obj["metadata"], "resourceVersion": "11"}})
     assert len(store) == 0
-
-
-# --- the journal ----------------------------------------------------------------------------------
-
-
-def test_the_journal_has_what_changed_since_a_revision() -> None:
-    store = filled(thing("5"), thing("6", "y"), journal=3)
-    since = store.revision
-    assert store.changes(since) == []
-    store.observe("MODIFIED", thing("11"))
-    store.observe("DELETED", thing("12", "y"))
-    assert store.changes(since) == [(thing("5"), thing("11")), (thing("6", "y"), None)]
-    assert store.changes(since + 1) == [(thing("6", "y"), None)]
-    store.replace([thing("11"), thing("13", "z")], "20")
-    assert store.changes(since + 1) == [(thing("6", "y"), None), (None, thing("13", "z"))]
-    store.clear()
-    assert store.changes(since) is None, "they are more than the journal keeps"
-    assert store.changes(since + 2) == [
-        (None, thing("13", "z")),
-        (thing("11"), None),
-        (thing("13", "z"), None),
-    ]
-
-
-def test_a_store_without_a_journal_knows_no_changes() -> None:
-    store = filled(thing("5"))
-    assert (store.changes(store.revision), store.changes(store.revision - 1)) == ([], None)

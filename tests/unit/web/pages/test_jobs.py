@@ -184,7 +184,7 @@ async def test_the_runs_of_several_namespaces_are_one_list() -> None:
 def test_filters_of_live_jobs(query: dict[str, str], matches: bool) -> None:
     found = filters.read(query)
     one = job("llama-1", displayName="Llama 70B")
-    assert found.match(one, filters.names(one)) is matches
+    assert found.match(one) is matches
     assert found.fields == query
 
 
@@ -204,7 +204,7 @@ def test_a_filter_that_cannot_be_read_filters_nothing_and_the_others_do(query: d
     assert list(found.wrong) == list(query)
     assert found.fields == {"owner": "ann", **query} and found.command == ""
     one, other = job("llama-1"), job("llama-2", owner="bob")
-    assert found.match(one, filters.names(one)) and not found.match(other, filters.names(other))
+    assert found.match(one) and not found.match(other)
 
 
 def test_the_last_day_there_is_has_an_end() -> None:
