@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event, text
 
-from fournos.client.errors import MissingError, NotAllowedError, RefusedError
-from fournos.client.history import SelectorError
+from fournos.client.errors import FournosError, MissingError, NotAllowedError, RefusedError
 from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
@@ -232,7 +231,7 @@ async def test_a_comparison_with_the_baseline_and_with_labels(stage: Stage) -> N
         await history.select("@last", owner="eve")
     with pytest.raises(MissingError, match="team=x: the history has no such job"):
         await history.select("team=x", owner="eve")
-    with pytest.raises(SelectorError, match="several things"):
+    with pytest.raises(FournosError, match="several things"):
         await history.select("job-2", "job-7", "@baseline")
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from fournos.cli.command import Cli, CliSession
 from fournos.cli.output import table
-from fournos.client.history import AsyncHistory
+from fournos.client.history import AsyncHistory, is_name
 from fournos.insight.errors import FournosError
 from fournos.insight.values import Obj, between, key_of, one_line, uid_of
 
@@ -46,9 +46,7 @@ async def selected(cli: Cli, history: AsyncHistory, jobs: Sequence[str]) -> list
 
     Names alone need no request.
     """
-    from fournos.client.history import By, parse_all
-
-    if all(one.by is By.NAME for one in parse_all(jobs)):
+    if all(map(is_name, jobs)):
         return list(jobs)
     return [run.identity.uid for run in await history.select(*jobs, owner=cli.me)]
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Unpack
 from urllib.parse import quote, urlencode
 
@@ -43,75 +41,21 @@ BASELINE: Final = "@baseline"
 JOB_KIND: Final = "FournosJob"
 
 
-class By(StrEnum):
-    """What a selector goes by."""
-
-    NAME = "name"
-    """The newest run of a name, or the one of a UID."""
-    LABELS = "labels"
-    """The newest job with these labels that succeeded."""
-    LAST = "last"
-    """The newest job that succeeded; of the person who asks, where that is known."""
-    BASELINE = "baseline"
-    """The pinned baseline of the runs that are selected beside it."""
+def is_name(selector: str) -> bool:
+    """True for a name or UID.  No name of an object has a character = or @."""
+    return "=" not in selector and not selector.startswith("@")
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
-    """A parsed selector."""
+def labels_of(selector: str) -> dict[str, str]:
+    """Returns the labels that a selector names; none for a name, `@last` and `@baseline`.
 
-    text: str
-    by: By
-    labels: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def filters(self) -> dict[str, object]:
-        """The filters of the list of runs whose first one is selected; for By.LABELS and By.LAST."""
-        return {"kind": JOB_KIND, "phase": "Succeeded", **({"labels": self.labels} if self.labels else {})}
-
-
-class SelectorError(FournosError):
-    """A selector that cannot be read, or that is not clear."""
-
-
-def parse(text: str) -> Selector:
-    """Reads a selector.  Raises SelectorError.
-
-    No name of an object has a character = or @, so no name is taken for another selector.
+    Raises FournosError for what is no selector.
     """
-    if text in LAST:
-        return Selector(text, By.LAST)
-    if text == BASELINE:
-        return Selector(text, By.BASELINE)
-    if text.startswith("@"):
-        raise SelectorError(f"{text}: write a name, labels as name=value, {LAST[0]} or {BASELINE}")
-    if "=" not in text:
-        return Selector(text, By.NAME)
-    try:
-        return Selector(text, By.LABELS, wanted_labels(text))
-    except FournosError as error:
-        raise SelectorError(error.message, fix=error.fix) from None
-
-
-def parse_all(texts: Iterable[str]) -> tuple[Selector, ...]:
-    """Reads the selectors of one comparison.  Raises SelectorError, also if only baselines are selected."""
-    selectors = tuple(map(parse, texts))
-    if selectors and all(one.by is By.BASELINE for one in selectors):
-        raise SelectorError(f"{BASELINE} is that of another run: name one beside it")
-    return selectors
-
-
-def baseline_for(fingerprints: Sequence[str]) -> str:
-    """Returns the fingerprint whose baseline is meant beside runs of these.  Raises SelectorError."""
-    distinct = dict.fromkeys(one for one in fingerprints if one)
-    if len(distinct) != 1:
-        what = (
-            "none of the runs beside it has a fingerprint"
-            if not distinct
-            else "the runs measure several things"
-        )
-        raise SelectorError(f"{BASELINE} is not clear: {what}")
-    return next(iter(distinct))
+    if is_name(selector) or selector in (*LAST, BASELINE):
+        return {}
+    if selector.startswith("@"):
+        raise FournosError(f"{selector}: write a name, labels as name=value, {LAST[0]} or {BASELINE}")
+    return wanted_labels(selector)
 
 
 class AsyncVerdicts(HistoryRequests):
@@ -263,38 +207,48 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
         """Returns the runs that are meant by names, UIDs, labels (`team=x,model=y`), `@last` and `@baseline`.
 
         Labels and `@last` mean the newest job that succeeded, `@last` that of `owner`. `@baseline` is the
-        pinned run of the fingerprint of the others. Raises MissingError and SelectorError.
+        pinned run of the fingerprint of the others. Raises MissingError, and FournosError for a selector that
+        cannot be read or is not clear.
         """
+        labels = {selector: labels_of(selector) for selector in selectors}
+        others = [selector for selector in labels if selector != BASELINE]
+        if labels and not others:
+            raise FournosError(f"{BASELINE} is that of another run: name one beside it")
+        runs = {one: await self._selected(one, labels[one], owner, namespace) for one in others}
+        if BASELINE in labels:
+            runs[BASELINE] = await self._baseline_beside(runs, namespace)
+        return [runs[selector] for selector in selectors]
 
-        chosen = parse_all(selectors)
-        runs_by_text: dict[str, Run] = {}
-        for selector in chosen:
-            if selector.by is not By.BASELINE and selector.text not in runs_by_text:
-                runs_by_text[selector.text] = await self._selected(selector, owner, namespace)
-        if any(selector.by is By.BASELINE for selector in chosen):
-            beside = baseline_for([run.fingerprint for run in runs_by_text.values()])
-            pinned = await self.baselines(namespace=namespace)
-            runs = [baseline.run for baseline in pinned if baseline.run.fingerprint == beside]
-            if not runs:
-                raise MissingError(
-                    f"no run is pinned as the baseline of {', '.join(runs_by_text)}",
-                    fix="pin one: fournos baseline pin JOB",
-                )
-            runs_by_text[BASELINE] = runs[0]
-        return [runs_by_text[selector.text] for selector in chosen]
-
-    async def _selected(self, selector: Selector, owner: str, namespace: str | None) -> Run:
-
-        if selector.by is By.NAME:
-            return (await self.run(selector.text, namespace=namespace)).run
-        mine = owner if selector.by is By.LAST else ""
-        filters: dict[str, Any] = selector.filters
-        async for run in self.runs(**filters, owner=mine or (), namespace=namespace, limit=1):
+    async def _selected(
+        self, selector: str, labels: dict[str, str], owner: str, namespace: str | None
+    ) -> Run:
+        if is_name(selector):
+            return (await self.run(selector, namespace=namespace)).run
+        mine = "" if labels else owner
+        filters = RunFilters(
+            kind=JOB_KIND, phase="Succeeded", labels=labels, owner=mine or (), namespace=namespace
+        )
+        async for run in self.runs(limit=1, **filters):
             return run
         whose = f" of {mine}" if mine else ""
         raise MissingError(
-            f"{selector.text}: the history has no such job{whose} that succeeded",
+            f"{selector}: the history has no such job{whose} that succeeded",
             fix="see what there is: fournos list --all-time",
+        )
+
+    async def _baseline_beside(self, runs: dict[str, Run], namespace: str | None) -> Run:
+        """Returns the pinned run of the fingerprint that the runs have."""
+        fingerprints = {run.fingerprint for run in runs.values() if run.fingerprint}
+        if not fingerprints:
+            raise FournosError(f"{BASELINE} is not clear: none of the runs beside it has a fingerprint")
+        if len(fingerprints) > 1:
+            raise FournosError(f"{BASELINE} is not clear: the runs measure several things")
+        for baseline in await self.baselines(namespace=namespace):
+            if baseline.run.fingerprint in fingerprints:
+                return baseline.run
+        raise MissingError(
+            f"no run is pinned as the baseline of {', '.join(runs)}",
+            fix="pin one: fournos baseline pin JOB",
         )
 
     @typed

@@ -2,47 +2,81 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from typing import Any
+
 import pytest
 
-from fournos.client.history import By, SelectorError, baseline_for, parse, parse_all
+from fournos.client.errors import FournosError
+from fournos.client.history import AsyncHistory, is_name, labels_of
+from fournos.history.records import Detail, Run
+from fournos.history.regressions.review import Baseline
+from tests.history import a_run, at
 
 
 @pytest.mark.parametrize(
-    ("text", "by", "labels"),
+    ("text", "labels"),
     [
-        ("llama-7b", By.NAME, {}),
-        ("0a1b2c3d-0000-0000-0000-000000000001", By.NAME, {}),
-        ("@last", By.LAST, {}),
-        ("@latest", By.LAST, {}),
-        ("@baseline", By.BASELINE, {}),
-        ("team=x", By.LABELS, {"team": "x"}),
-        ("team==x, model = y,", By.LABELS, {"team": "x", "model": "y"}),
-        ("example.com/team=x,model=", By.LABELS, {"example.com/team": "x", "model": ""}),
+        ("llama-7b", {}),
+        ("0a1b2c3d-0000-0000-0000-000000000001", {}),
+        ("@last", {}),
+        ("@latest", {}),
+        ("@baseline", {}),
+        ("team=x", {"team": "x"}),
+        ("team==x, model = y,", {"team": "x", "model": "y"}),
+        ("example.com/team=x,model=", {"example.com/team": "x", "model": ""}),
     ],
 )
-def test_a_selector(text: str, by: By, labels: dict[str, str]) -> None:
-    found = parse(text)
-    assert (found.text, found.by, found.labels) == (text, by, labels)
+def test_a_selector(text: str, labels: dict[str, str]) -> None:
+    assert labels_of(text) == labels
+    assert is_name(text) == (not labels and not text.startswith("@"))
 
 
-@pytest.mark.parametrize("text", ["@base", "@", "team!=x", "=x", "team=x,model"])
-def test_what_is_no_selector(text: str) -> None:
-    with pytest.raises(SelectorError, match=text.rpartition(",")[2]):
-        parse(text)
+@pytest.mark.parametrize("text", ["@base", "@", "@last=x", "team!=x", "=x", "team=x,model"])
+async def test_what_is_no_selector(text: str) -> None:
+    with pytest.raises(FournosError, match=text.rpartition(",")[2]):
+        await Recorded({}).select("one", text)
 
 
-def test_labels_and_last_mean_jobs_that_succeeded() -> None:
-    assert parse("@last").filters == {"kind": "FournosJob", "phase": "Succeeded"}
-    assert parse("a=b").filters == {"kind": "FournosJob", "phase": "Succeeded", "labels": {"a": "b"}}
+class Recorded(AsyncHistory):
+    """Runs by name, each with its fingerprint; the first one is pinned."""
+
+    def __init__(self, fingerprints: dict[str, str]) -> None:
+        super().__init__(object(), "perf")
+        self.by_name = {name: a_run(fingerprint=text) for name, text in fingerprints.items()}
+        self.lists: list[dict[str, Any]] = []
+
+    async def run(self, name: str, **_: Any) -> Detail:
+        return Detail(self.by_name[name])
+
+    async def baselines(self, **_: Any) -> list[Baseline]:
+        return [Baseline(run, "ann", at(0), "") for run in [*self.by_name.values()][:1]]
+
+    async def runs(self, **filters: Any) -> AsyncIterator[Run]:
+        self.lists.append(filters)
+        yield a_run()
 
 
-def test_a_baseline_needs_a_run_beside_it() -> None:
-    assert [one.by for one in parse_all(["@baseline", "a"])] == [By.BASELINE, By.NAME]
-    assert parse_all([]) == ()
-    with pytest.raises(SelectorError, match="name one beside it"):
-        parse_all(["@baseline", "@baseline"])
-    assert baseline_for(["f", "", "f"]) == "f"
-    with pytest.raises(SelectorError, match="none of the runs"):
-        baseline_for(["", ""])
-    with pytest.raises(SelectorError, match="several things"):
-        baseline_for(["f", "g"])
+async def test_labels_and_last_mean_jobs_that_succeeded() -> None:
+    history = Recorded({})
+    await history.select("@last", "a=b", owner="ann")
+    succeeded = {"kind": "FournosJob", "phase": "Succeeded", "namespace": None, "limit": 1}
+    assert history.lists == [
+        {**succeeded, "owner": "ann", "labels": {}},
+        {**succeeded, "owner": (), "labels": {"a": "b"}},
+    ]
+
+
+async def test_a_baseline_needs_a_run_beside_it() -> None:
+    history = Recorded({"one": "f", "none": "", "other": "g"})
+    one, none = history.by_name["one"], history.by_name["none"]
+    assert await history.select("@baseline", "none", "one", "@baseline") == [one, none, one, one]
+    assert await history.select() == []
+    with pytest.raises(FournosError, match="name one beside it"):
+        await history.select("@baseline", "@baseline")
+    with pytest.raises(FournosError, match="none of the runs"):
+        await history.select("none", "@baseline")
+    with pytest.raises(FournosError, match="several things"):
+        await history.select("one", "other", "@baseline")
+    with pytest.raises(FournosError, match="no run is pinned as the baseline of other"):
+        await history.select("other", "@baseline")
