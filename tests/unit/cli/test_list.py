@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import threading
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 import yaml
+from rich.text import Text
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.list import AskedList, _changes
+from fournos.cli.output import Output
 from fournos.engine.kube.api import Listing
 from fournos.engine.kube.errors import ConnectionLostError, KubeError
 from fournos.engine.kube.resource import Resource
@@ -161,18 +162,27 @@ def test_no_jobs_is_no_failure_and_no_output() -> None:
     assert json.loads(Program(Api())("list", "-o", "json").stdout)["items"] == []
 
 
-def test_watching_prints_the_row_of_each_job_that_changes() -> None:
+def test_watching_prints_the_row_of_each_job_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     api = some_jobs()
     for found in api.objects[FOURNOS_JOB].values():
         found["metadata"]["resourceVersion"] = "1"
     api.script = [("MODIFIED", job("busy", "Succeeded", created=ago(minutes=10), labels={"team": "a"}))]
+    write = Output.lines
+
+    def lines(output: Output, rows: Iterable[Text | str]) -> None:
+        """Interrupts once the changed row is written."""
+        written = [*rows]
+        write(output, written)
+        if any("Succeeded" in str(row) for row in written):
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Output, "lines", lines)
     # A shell starts what runs in the background with SIGINT ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    result = Program(api)("list", "-w", "-l", "team=a")
-    timer.join()
-    signal.signal(signal.SIGINT, before)
+    try:
+        result = Program(api)("list", "-w", "-l", "team=a")
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert result.exit_code == 130
     rows = [line.split()[:2] for line in result.stdout.splitlines()]
     assert rows == [["NAME", "PHASE"], ["busy", "Running"], ["busy", "Succeeded"]]
