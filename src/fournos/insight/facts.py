@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING, UNQUEUED
@@ -22,8 +22,7 @@ _NOT_WAITING: Final = frozenset({"QuotaReserved", "Finished"})
 """A Workload with one of these conditions has left the line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(NamedTuple):
     """A pending Workload of a ClusterQueue."""
 
     key: Key

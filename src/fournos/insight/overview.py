@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from heapq import nsmallest
 from operator import attrgetter
 from typing import Final
 
@@ -210,10 +211,11 @@ def overview(
     # Several queues have a first place.
     in_order = sorted(placed.values(), key=lambda placement: (placement[0].place, *born(placement[1])))
     unplaced = (job for key, job in waiting.items() if key not in placed)
-    others = sorted(unplaced, key=lambda job: (_suspended(job), *born(job)))
+    room = len(waiting) if most is None else max(0, most - len(placed))
+    others = nsmallest(room, unplaced, key=lambda job: (_suspended(job), *born(job)))
     shown = (
         *(_job(job, entry) for entry, job in in_order[:most]),
-        *(_job(job) for job in others[: None if most is None else max(0, most - len(placed))]),
+        *map(_job, others),
     )
     described = {name_of(cluster): cluster for cluster in clusters}
     lines = [_cluster(cluster, holding.get(name, ())) for name, cluster in described.items()]
@@ -231,9 +233,12 @@ def overview(
     )
 
 
+_SETTLED: Final = HOLDING | TERMINAL
+
+
 def _waits(job: Obj) -> bool:
     """True if the job has neither a cluster nor an end."""
-    return phase_of(job) not in HOLDING and phase_of(job) not in TERMINAL
+    return phase_of(job) not in _SETTLED
 
 
 def _suspended(job: Obj) -> bool:
