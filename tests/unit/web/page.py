@@ -72,3 +72,16 @@ async def visit(api: Api, rights: AllRights | None = None) -> AsyncIterator[Visi
             renderer=Renderer(assets),
         )
         yield Visit(api, site, viewer)
+
+
+async def show(
+    api: Api,
+    page: Page,
+    query: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+    *,
+    rights: AllRights | None = None,
+    **path: str,
+) -> str:
+    """The HTML of a page's content, to one request."""
+    async with visit(api, rights) as here:
+        return await here.show(page, query, **path)

@@ -23,7 +23,7 @@ from fournos.web.pages.compare import MOST, asked, kpi_rows
 from fournos.web.pages.trends import trend_rows
 from tests.history import a_run, at, by_series
 from tests.unit.client.world import NS, SPEC, Api
-from tests.unit.web.page import AllRights, visit
+from tests.unit.web.page import AllRights, show, visit
 
 RUNS = f"/apis/history.fournos.dev/v1/namespaces/{NS}/runs"
 
@@ -104,12 +104,10 @@ async def test_a_series_of_few_runs_says_that_it_is_not_judged() -> None:
     points = tuple(Point(f"here/{NS}/u{number}", at(number * 60), 100.0) for number in range(4))
     series = (Series("throughput", "throughput", points, "tok/s", True),)
     found = replace(trends(), series=series, report=judge(series))
-    async with visit(Verdicts(found)) as here:
-        html = await here.show(trends_page.PAGE, name="u39")
+    html = await show(Verdicts(found), trends_page.PAGE, name="u39")
     assert "Not judged yet: 3 of 10 runs" in html
     assert "throughput of 4 runs, times in UTC" in html
-    async with visit(Verdicts(trends())) as here:
-        assert "Not judged yet" not in await here.show(trends_page.PAGE, name="u39")
+    assert "Not judged yet" not in await show(Verdicts(trends()), trends_page.PAGE, name="u39")
 
 
 def test_an_acknowledged_regression_is_not_open() -> None:
@@ -140,8 +138,7 @@ class Verdicts(Api):
 
 
 async def test_the_page_of_trends() -> None:
-    async with visit(Verdicts(replace(trends(), left_out=(LEFT_OUT,)))) as here:
-        html = await here.show(trends_page.PAGE, name="u39")
+    html = await show(Verdicts(replace(trends(), left_out=(LEFT_OUT,))), trends_page.PAGE, name="u39")
     assert f'href="/jobs/{NS}/the-cause?uid=u20"' in html
     assert str(LEFT_OUT) in html and f'href="/trends/{NS}/u99"' in html
     assert f'action="/trends/{NS}/u39/pin"' in html and f'action="/trends/{NS}/u39/acknowledge"' in html
@@ -151,16 +148,14 @@ async def test_the_page_of_trends() -> None:
 async def test_a_pinned_run_can_be_unpinned() -> None:
     found = trends()
     pinned = replace(found, baseline=Baseline(found.run, at(0), "ann", "v1 <release>"))
-    async with visit(Verdicts(pinned)) as here:
-        html = await here.show(trends_page.PAGE, name="u39")
+    html = await show(Verdicts(pinned), trends_page.PAGE, name="u39")
     assert f'action="/trends/{NS}/u39/unpin"' in html and "/pin" not in html.replace("/unpin", "")
     assert "v1 &lt;release&gt;" in html
 
 
 async def test_without_rights_there_are_no_buttons() -> None:
     denied = {"update runs/baseline", "create runs/acknowledgements"}
-    async with visit(Verdicts(trends()), AllRights(denied)) as here:
-        html = await here.show(trends_page.PAGE, name="u39")
+    html = await show(Verdicts(trends()), trends_page.PAGE, name="u39", rights=AllRights(denied))
     assert "<form" not in html
 
 

@@ -34,7 +34,7 @@ from tests.history import a_run as stored_run
 from tests.history import at, keep_logs
 from tests.history import ended as ended_run
 from tests.unit.client.world import NS, SPEC, Api
-from tests.unit.web.page import AllRights, Visit, visit
+from tests.unit.web.page import AllRights, Visit, show, visit
 from tests.unit.web.pages.test_logs import a_run
 
 TIMES = {
@@ -147,11 +147,9 @@ def test_results_as_tables_and_plots() -> None:
 
 
 async def test_a_failed_job_shows_its_first_error_and_its_tasks() -> None:
-    api = Api()
-    await a_run(api, ["x"])
+    api = await a_run(["x"])
     api.set("one", "Failed", phaseTimes=TIMES, cluster="c1")
-    async with visit(api) as here:
-        html = await here.show(job.PAGE, name="one")
+    html = await show(api, job.PAGE, name="one")
     assert "What failed" in html
     assert '<dt>Cluster</dt><dd><a href="/clusters/c1">c1</a></dd>' in html
     assert ">bench <span" in html
@@ -161,12 +159,10 @@ async def test_a_failed_job_shows_its_first_error_and_its_tasks() -> None:
 
 
 async def test_the_heading_does_not_repeat_the_reasons() -> None:
-    api = Api()
-    await a_run(api, ["x"])
+    api = await a_run(["x"])
     for phase, heading in (("Failed", False), ("Succeeded", True)):
         api.set("one", phase, phaseTimes=TIMES, message="1 of 3 tasks failed")
-        async with visit(api) as here:
-            html = await here.show(job.PAGE, name="one")
+        html = await show(api, job.PAGE, name="one")
         above, _, below = html.partition('id="job-actions"')
         assert ("1 of 3 tasks failed" in above) is heading and "1 of 3 tasks failed" in below
 
@@ -241,22 +237,20 @@ async def test_dependents_that_may_not_be_read_are_named() -> None:
             return await super().list(resource, **options)
 
     api = Blind()
-    await a_run(api, ["x"])
-    async with visit(api) as here:
-        assert "You may not read pipelineruns in" in await here.show(job.PAGE, name="one")
+    await a_run(["x"], api)
+    assert "You may not read pipelineruns in" in await show(api, job.PAGE, name="one")
 
 
 async def test_buttons_follow_the_rights() -> None:
-    api = Api()
-    await a_run(api, ["x"])
-    async with visit(api, AllRights({"create fournosjobs", "delete fournosjobs"})) as here:
-        html = await here.show(job.PAGE, name="one")
+    api = await a_run(["x"])
+    html = await show(
+        api, job.PAGE, name="one", rights=AllRights({"create fournosjobs", "delete fournosjobs"})
+    )
     assert "/retry" not in html and "/delete" not in html and "Resubmit" not in html
 
 
 async def test_an_open_tab_does_not_ask_again_for_each_change_of_another_job() -> None:
-    api = Api()
-    await a_run(api, ["x"])
+    api = await a_run(["x"])
     async with visit(api) as here:
         await job.gather(here.call(name="one"))
         before = api.calls.total()
@@ -269,8 +263,7 @@ async def test_an_open_tab_does_not_ask_again_for_each_change_of_another_job() -
 
 
 async def test_a_change_of_a_task_is_shown_and_costs_no_request_to_the_history() -> None:
-    api = Api()
-    await a_run(api, ["x"])
+    api = await a_run(["x"])
     api.set("one", "Running", pipelineRun="one", attempts=[{"number": 1, "pipelineRun": "one"}])
     async with visit(api) as here:
         call = here.call(name="one")
@@ -298,8 +291,7 @@ async def test_markup_in_every_text_of_a_job() -> None:
         },
     )
     api.set("one", "Failed", message=evil, cluster=evil, dashboardURL=f"javascript:{evil}")
-    async with visit(api) as here:
-        html = await here.show(job.PAGE, name="one")
+    html = await show(api, job.PAGE, name="one")
     assert evil not in html and 'href="javascript:' not in html
 
 
@@ -318,13 +310,14 @@ RUNS = f"/apis/history.fournos.dev/v1/namespaces/{NS}/runs"
 ALL = {"stop", "hold", "unhold", "retry", "delete", "keep", "release", "forget"}
 
 
-async def a_job(api: Api, phase: str = "Running", name: str = "one") -> dict[str, str]:
-    """Returns the form of a button on its page."""
+async def a_job(phase: str = "Running") -> tuple[Api, dict[str, str]]:
+    """Returns where it is, and the form of a button on its page."""
+    api = Api()
     await api.create(
-        FOURNOS_JOB, {"metadata": {"name": name, "namespace": NS}, "spec": {**SPEC, "owner": "ann"}}
+        FOURNOS_JOB, {"metadata": {"name": "one", "namespace": NS}, "spec": {**SPEC, "owner": "ann"}}
     )
-    api.set(name, phase)
-    return {"uid": api.job(name)["metadata"]["uid"]}
+    api.set("one", phase)
+    return api, {"uid": api.job("one")["metadata"]["uid"]}
 
 
 async def act(here: Visit, action: Any, form: dict[str, str]) -> Any:
@@ -332,8 +325,7 @@ async def act(here: Visit, action: Any, form: dict[str, str]) -> Any:
 
 
 async def test_stop_writes_shutdown() -> None:
-    api = Api()
-    form = await a_job(api)
+    api, form = await a_job()
     async with visit(api) as here:
         done = await act(here, actions.stop, form)
         assert (done.location, api.job("one")["spec"]["shutdown"]) == (f"/jobs/{NS}/one", "Stop")
@@ -343,8 +335,7 @@ async def test_stop_writes_shutdown() -> None:
 
 
 async def test_a_job_is_held_and_released() -> None:
-    api = Api()
-    form = await a_job(api, "Pending")
+    api, form = await a_job("Pending")
     async with visit(api) as here:
         done = await act(here, actions.hold, form)
         assert (done.notice, api.job("one")["spec"]["suspend"]) == ("one is held: it leaves the queue.", True)
@@ -353,8 +344,7 @@ async def test_a_job_is_held_and_released() -> None:
 
 
 async def test_delete_deletes_that_job() -> None:
-    api = Api()
-    form = await a_job(api)
+    api, form = await a_job()
     async with visit(api) as here:
         assert (await act(here, actions.delete, form)).location == "/jobs"
     assert api.server.find(FOURNOS_JOB, Key(NS, "one")) is None
@@ -362,8 +352,7 @@ async def test_delete_deletes_that_job() -> None:
 
 @pytest.mark.parametrize("action", [actions.stop, actions.delete, actions.retry])
 async def test_another_job_of_the_same_name_is_left_alone(action: Any) -> None:
-    api = Api()
-    await a_job(api, "Failed")
+    api, _ = await a_job("Failed")
     before = api.job("one")
     async with visit(api) as here:
         with pytest.raises((PageError, FournosError, KubeError)):
@@ -373,8 +362,7 @@ async def test_another_job_of_the_same_name_is_left_alone(action: Any) -> None:
 
 
 async def test_retry_submits_the_spec_of_an_ended_job() -> None:
-    api = Api()
-    form = await a_job(api, "Failed")
+    api, form = await a_job("Failed")
     async with visit(api) as here:
         done = await act(here, actions.retry, form)
     name = done.location.rpartition("/")[2]
@@ -383,8 +371,7 @@ async def test_retry_submits_the_spec_of_an_ended_job() -> None:
 
 
 async def test_retry_of_a_job_that_runs_is_refused() -> None:
-    api = Api()
-    form = await a_job(api)
+    api, form = await a_job()
     async with visit(api) as here:
         with pytest.raises(PageError, match="has not ended"):
             await act(here, actions.retry, form)
@@ -496,8 +483,8 @@ def test_the_command_is_quoted() -> None:
 # --- The page of a job that failed: the line of the log that shows why ----------------------------
 
 
-async def a_failed_task(api: Api, lines: list[str]) -> None:
-    await a_run(api, lines)
+async def a_failed_task(lines: list[str]) -> Api:
+    api = await a_run(lines)
     verdict = {
         "type": "Succeeded",
         "status": "False",
@@ -508,11 +495,11 @@ async def a_failed_task(api: Api, lines: list[str]) -> None:
     status = {"podName": "one-bench-pod", "completionTime": TIMES["finished"], "conditions": [verdict]}
     api.server.patch(TASK_RUN, bench, {"status": status}, subresource="status")
     api.set("one", "Failed", phaseTimes=TIMES, message="Tasks Completed: 1 (Failed: 1)")
+    return api
 
 
 async def test_what_failed_begins_with_the_error_of_the_task_itself() -> None:
-    api = Api()
-    await a_failed_task(api, ["ok", "RuntimeError: <no> GPU", "bye"])
+    api = await a_failed_task(["ok", "RuntimeError: <no> GPU", "bye"])
     async with visit(api) as here:
         html = (await here.show(job.PAGE, name="one")).split("What failed")[1].split("Timeline")[0]
     assert html.index("RuntimeError: &lt;no&gt; GPU") < html.index("exited with code 1")
@@ -521,8 +508,7 @@ async def test_what_failed_begins_with_the_error_of_the_task_itself() -> None:
 
 
 async def test_what_failed_is_the_line_that_the_history_has_found() -> None:
-    api = Api()
-    await a_failed_task(api, ["another line"])
+    api = await a_failed_task(["another line"])
     uid = api.job("one")["metadata"]["uid"]
     log = ContainerLog("pod", "u", "step-run", "bench", 1, 0, at(0), at(9), 1, 9, False, 7, "fatal: x")
     keep_logs(api.stored, f"{RUNS}/{uid}", {log: ""})
@@ -533,8 +519,7 @@ async def test_what_failed_is_the_line_that_the_history_has_found() -> None:
 
 
 async def test_an_open_tab_looks_for_the_failing_line_once() -> None:
-    api = Api()
-    await a_failed_task(api, ["RuntimeError: first"])
+    api = await a_failed_task(["RuntimeError: first"])
     async with visit(api) as here:
         for _ in range(2):
             data = await job.PAGE.gather(here.call(name="one"))

@@ -24,7 +24,7 @@ from fournos.web.rights import RUNS
 from fournos.web.runs import filters
 from tests.history import a_run, ended
 from tests.unit.client.world import NS, SPEC, Api
-from tests.unit.web.page import AllRights, visit
+from tests.unit.web.page import AllRights, show, visit
 
 
 class History(Api):
@@ -71,8 +71,7 @@ async def test_a_wrong_filter_is_marked_and_the_page_stays() -> None:
 async def test_live_jobs_and_those_of_the_history() -> None:
     api = History([run("old", -5), run("<i>older</i>", -9)])
     await submitted(api, "new")
-    async with visit(api) as here:
-        html = await here.show(jobs.PAGE)
+    html = await show(api, jobs.PAGE)
     assert html.index(">new</a>") < html.index(">old</a>") < html.index("&lt;i&gt;older")
     assert "<i>" not in html
     assert html.count("The object is gone") == 2
@@ -83,8 +82,7 @@ async def test_a_live_job_that_is_recorded_is_shown_once() -> None:
     await submitted(api, "new")
     uid = api.job("new")["metadata"]["uid"]
     api.runs = [replace(api.runs[0], identity=replace(api.runs[0].identity, uid=uid))]
-    async with visit(api) as here:
-        assert (await here.show(jobs.PAGE)).count(">new</a>") == 1
+    assert (await show(api, jobs.PAGE)).count(">new</a>") == 1
 
 
 async def test_the_filters_reach_the_history() -> None:
@@ -107,8 +105,7 @@ async def test_the_filters_reach_the_history() -> None:
 async def test_without_a_history_live_jobs_are_shown_and_the_page_says_so() -> None:
     api = Api()
     await submitted(api, "new")
-    async with visit(api) as here:
-        html = await here.show(jobs.PAGE)
+    html = await show(api, jobs.PAGE)
     assert ">new</a>" in html
     assert "This cluster has no history" in html
 
@@ -118,8 +115,7 @@ async def test_a_right_that_is_missing_is_named() -> None:
         async def raw(self, method: str, path: str, *_: object, **__: object) -> bytes:
             raise ForbiddenError("ann may not list runs.history.fournos.dev", status=403)
 
-    async with visit(Refusing()) as here:
-        html = await here.show(jobs.PAGE)
+    html = await show(Refusing(), jobs.PAGE)
     assert "ann may not list runs.history.fournos.dev" in html
     assert "has no history" not in html
 

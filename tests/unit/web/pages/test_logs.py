@@ -15,7 +15,7 @@ from fournos.web.pages.logs import LONGEST, MATCHES, Window, plain
 from fournos.web.runs.subject import part
 from fournos.web.site import Content
 from tests.unit.client.world import NS, SPEC, Api
-from tests.unit.web.page import visit
+from tests.unit.web.page import show, visit
 
 
 def fed(window: Window, *texts: str) -> Window:
@@ -103,8 +103,9 @@ async def child(api: Api, kind: Resource, name: str, owner: Obj, status: Any, **
     return api.server.patch(kind, Key(NS, name), {"status": status}, subresource="status")
 
 
-async def a_run(api: Api, lines: list[str]) -> None:
+async def a_run(lines: list[str], api: Api | None = None) -> Api:
     """An ended job with one task that has printed these lines."""
+    api = api or Api()
     job = await api.create(
         FOURNOS_JOB, {"metadata": {"name": "one", "namespace": NS}, "spec": {**SPEC, "owner": "ann"}}
     )
@@ -116,6 +117,7 @@ async def a_run(api: Api, lines: list[str]) -> None:
     running = {"containerStatuses": [{"name": "step-run", "state": {"terminated": {}}}]}
     await child(api, POD, "one-bench-pod", task, running, **labels)
     api.server.logs[Key(NS, "one-bench-pod")] = lines
+    return api
 
 
 async def text_of(content: Content) -> str:
@@ -123,8 +125,7 @@ async def text_of(content: Content) -> str:
 
 
 async def test_the_page_without_scripts() -> None:
-    api = Api()
-    await a_run(api, [f"line <{number}>" for number in range(1, 1301)])
+    api = await a_run([f"line <{number}>" for number in range(1, 1301)])
     async with visit(api) as here:
         html = await here.show(logs.PAGE, name="one")
         assert '<option value="">the tasks</option><option value="yes">the resolver</option>' in html
@@ -153,16 +154,13 @@ async def test_the_page_without_scripts() -> None:
     ],
 )
 async def test_the_command_prints_the_lines_that_are_chosen(query: dict[str, str], options: str) -> None:
-    api = Api()
-    await a_run(api, ["x"])
-    async with visit(api) as here:
-        html = await here.show(logs.PAGE, query, name="one")
+    api = await a_run(["x"])
+    html = await show(api, logs.PAGE, query, name="one")
     assert f"<code>fournos logs -f -n {NS} one{options}</code>" in html
 
 
 async def test_an_open_tab_of_a_job_that_runs_reads_the_last_lines() -> None:
-    api = Api()
-    await a_run(api, [f"line {number}" for number in range(1, 1301)])
+    api = await a_run([f"line {number}" for number in range(1, 1301)])
     api.set("one", "Running", pipelineRun="one", attempts=[{"number": 1, "pipelineRun": "one"}])
     async with visit(api) as here:
         data = await logs.PAGE.gather(here.call(name="one"))
@@ -175,16 +173,13 @@ async def test_an_open_tab_of_a_job_that_runs_reads_the_last_lines() -> None:
 
 
 async def test_the_page_leads_to_the_first_error() -> None:
-    api = Api()
-    await a_run(api, ["ok"] * 41 + ["ValueError: no"])
-    async with visit(api) as here:
-        html = await here.show(logs.PAGE, name="one")
+    api = await a_run(["ok"] * 41 + ["ValueError: no"])
+    html = await show(api, logs.PAGE, name="one")
     assert f'href="/jobs/{NS}/one/logs?line=42#L42">First error: line 42' in html
 
 
 async def test_the_file_is_what_was_printed() -> None:
-    api = Api()
-    await a_run(api, ["\x1b[1ma", "x" * (LONGEST + 1)])
+    api = await a_run(["\x1b[1ma", "x" * (LONGEST + 1)])
     async with visit(api) as here:
         content = await logs.open_file(here.call({"task": "bench"}, name="one"))
         assert content.filename == "one-bench.log"
@@ -193,8 +188,7 @@ async def test_the_file_is_what_was_printed() -> None:
 
 @pytest.mark.parametrize("query", [{"from": "-1"}, {"line": "x"}, {"attempt": "1e9"}, {"from": "9" * 40}])
 async def test_numbers_that_are_none_are_refused(query: dict[str, str]) -> None:
-    api = Api()
-    await a_run(api, [])
+    api = await a_run([])
     async with visit(api) as here:
         with pytest.raises(PageError, match="is not a number"):
             await here.show(logs.PAGE, query, name="one")
