@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
-
-import pytest
 
 from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.job import Ended, QueueInputs, QueueOutcome, Verdict, managed_elsewhere
@@ -22,7 +19,6 @@ from fournos.engine.runtime.decision import (
 )
 from tests.unit.engine.queueing.test_reconcile import (
     ADMITTED,
-    EVICTED,
     FLAVOR,
     NOW,
     QUOTA,
@@ -31,14 +27,7 @@ from tests.unit.engine.queueing.test_reconcile import (
     made,
     patch_of,
 )
-
-
-@dataclass
-class Managed(Toy):
-    by: str | None = "kueue.x-k8s.io/multikueue"
-
-    def managed_by(self) -> str | None:
-        return self.by
+from tests.unit.engine.queueing.toys import Managed
 
 
 def test_the_field() -> None:
@@ -59,13 +48,6 @@ def test_its_admission_starts_nothing() -> None:
     found = go(Managed(), made(Managed(), QUOTA, ADMITTED))
     assert (found.verdict, len(found.steps)) == (Verdict.ELSEWHERE, 1)
     assert patch_of(found).subresource == "status"  # PodsReady, as the mirrored status has it
-
-
-@pytest.mark.parametrize("suspended", [True, False])
-def test_evicted_its_quota_goes_back_whatever_the_mirrored_status_is(suspended: bool) -> None:
-    job = Managed(active=True, suspended=suspended, ready=False)
-    workload = made(job, QUOTA, ADMITTED, EVICTED)
-    assert patch_of(go(job, workload)).body["status"]["admission"] is None
 
 
 def test_the_mirrored_end_is_declared() -> None:

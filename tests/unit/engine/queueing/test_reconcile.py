@@ -13,12 +13,11 @@ from fournos.engine.api.conditions import Condition, condition, upsert
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of
 from fournos.engine.queueing.job import Ancestor, Ended, QueueInputs, QueueOptions, QueueOutcome, Verdict
 from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.engine.queueing.podsets import PodSetInfo, PodSetInfoError, infos_of, placed
+from fournos.engine.queueing.podsets import PodSetInfo, PodSetInfoError
 from fournos.engine.queueing.reconcile import reconcile
 from fournos.engine.queueing.workload import IN_USE, PodSet, generic_name
 from fournos.engine.runtime.decision import (
     Create,
-    Delete,
     Facts,
     Patch,
     Present,
@@ -165,24 +164,6 @@ def test_admission_starts_it_with_what_the_flavors_have() -> None:
     assert patch_of(outcome).body["spec"] == {"suspend": False, "pools": [{"pool": "a"}]}
 
 
-def test_an_eviction_stops_waits_and_releases() -> None:
-    options = QueueOptions(pods_ready=False)
-    running = Toy(suspended=False, active=True)
-    assert go(running, made(running, QUOTA, ADMITTED, EVICTED, READY), options=options).steps
-    stopping = Toy(active=True)
-    held = go(stopping, made(stopping, QUOTA, ADMITTED, EVICTED), options=options)
-    assert held.verdict is Verdict.STOPPING and not held.steps
-    stopped = Toy()
-    released = patch_of(go(stopped, made(stopped, QUOTA, ADMITTED, EVICTED), options=options))
-    assert released.body["status"]["admission"] is None
-    assert condition(released.body, "Requeued")["status"] == "True"  # type: ignore[index]
-
-
-def test_a_released_one_is_left_alone() -> None:
-    job = Toy()
-    assert not go(job, made(job, EVICTED)).steps
-
-
 @pytest.mark.parametrize(("succeeded", "reason"), [(True, "Succeeded"), (False, "Failed")])
 def test_the_end_is_written_into_the_workload(succeeded: bool, reason: str) -> None:
     job = Toy(ended=Ended(succeeded, "over"))
@@ -193,38 +174,6 @@ def test_the_end_is_written_into_the_workload(succeeded: bool, reason: str) -> N
     assert own is not None and own["reason"] == "Own"
     done = made(job, QUOTA, ADMITTED, Condition("Finished", "True", reason, "over"))
     assert patch_of(go(job, done)).body["metadata"]["finalizers"] is None
-
-
-def test_a_deleted_workload_is_held_until_the_job_has_stopped() -> None:
-    deleted = {"deletionTimestamp": "2030-01-01T00:00:00Z"}
-    running = Toy(suspended=False, active=True)
-    assert patch_of(go(running, made(running, QUOTA, ADMITTED, **deleted))).resource == TOY
-    stopping = Toy(active=True)
-    assert go(stopping, made(stopping, QUOTA, ADMITTED, **deleted)).steps == ()
-    stopped = Toy()
-    patch = patch_of(go(stopped, made(stopped, QUOTA, ADMITTED, **deleted)))
-    assert patch.resource == WORKLOAD and patch.body["metadata"]["finalizers"] is None
-
-
-def test_a_waiting_workload_follows_the_job_and_one_with_quota_is_replaced() -> None:
-    before, after = Toy(), Toy(cpu="2")
-    assert not go(Toy(cpu="1000m"), made(before)).steps  # quantities by value
-    rewritten = patch_of(go(after, made(before)))
-    container = rewritten.body["spec"]["podSets"][0]["template"]["spec"]["containers"][0]
-    assert container["resources"]["requests"]["cpu"] == "2"
-    running = Toy(cpu="2", suspended=False, active=True)
-    held = made(before, QUOTA, ADMITTED)
-    assert patch_of(go(running, held)).body["spec"]["suspend"] is True
-    (step,) = go(after, held).steps
-    assert isinstance(step, Delete)
-
-
-def test_fewer_pods_than_asked_for_still_fit() -> None:
-    job = Toy(count=4, min_count=1)
-    workload = made(job, QUOTA, ADMITTED, READY)
-    workload["status"]["admission"]["podSetAssignments"][0]["count"] = 2
-    assert go(Toy(count=2, min_count=1, suspended=False, active=True), workload).verdict is Verdict.ADMITTED
-    assert infos_of(workload, {"f": FLAVOR})[0].count == 2
 
 
 def test_queue_and_priority_follow_the_labels() -> None:
@@ -282,41 +231,12 @@ def test_a_nested_job_runs_while_its_ancestor_is_admitted() -> None:
     assert stopped.verdict is Verdict.NESTED and patch_of(stopped).body["spec"]["suspend"] is True
 
 
-def test_readiness_is_reported_with_the_reasons_that_kueue_reads() -> None:
-    def reported(job: Toy, *conditions: Condition) -> tuple[str, str]:
-        patch = patch_of(go(job, made(job, QUOTA, ADMITTED, *conditions)))
-        found = condition(patch.body, "PodsReady")
-        assert found is not None
-        return found["status"], found["reason"]
-
-    running = {"suspended": False, "active": True}
-    waiting = Toy(ready=False, **running)
-    assert go(waiting, made(waiting, QUOTA, ADMITTED)).steps == ()  # to Kueue it has not started
-    assert reported(Toy(ready=True, **running)) == ("True", "Started")
-    assert reported(Toy(ready=False, **running), READY) == ("False", "WaitForRecovery")
-    lost = Condition("PodsReady", "False", "WaitForRecovery", "")
-    assert reported(Toy(ready=True, **running), lost) == ("True", "Recovered")
-    again = patch_of(go(Toy(ready=True), made(Toy(), READY)))
-    assert (condition(again.body, "PodsReady") or {})["reason"] == "WaitForStart", "of the next admission"
-
-
 def test_reclaimable_pods_only_grow() -> None:
     job = Toy(suspended=False, active=True, reclaimed={"main": 1, "unknown": 3})
     workload = made(job, QUOTA, ADMITTED, READY)
     assert patch_of(go(job, workload)).body["status"]["reclaimablePods"] == [{"name": "main", "count": 1}]
     workload["status"]["reclaimablePods"] = [{"name": "main", "count": 2}]
     assert go(job, workload).steps == ()
-
-
-def test_a_template_with_another_value_conflicts() -> None:
-    info = PodSetInfo("main", 1, node_selector={"pool": "a"}, scheduling_gates=("g",))
-    template = {"metadata": {"labels": {"x": "y"}}, "spec": {"containers": [], "nodeSelector": {"pool": "a"}}}
-    result = placed(template, info)
-    assert result["spec"]["schedulingGates"] == [{"name": "g"}] and result["metadata"] == {
-        "labels": {"x": "y"}
-    }
-    with pytest.raises(PodSetInfoError, match="pool"):
-        placed({"spec": {"nodeSelector": {"pool": "b"}}}, info)
 
 
 def test_a_variable_that_is_there_twice_is_sent_once_and_still_fits() -> None:

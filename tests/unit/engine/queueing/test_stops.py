@@ -16,6 +16,7 @@ from fournos.engine.queueing.workload import HELD_BACK
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,
+    Delete,
     Facts,
     LiveGet,
     Patch,
@@ -125,6 +126,9 @@ def test_a_waiting_workload_is_rewritten_with_an_event() -> None:
     name = made(Toy())["metadata"]["name"]
     text = f"Updated not matching Workload for suspended job: ns/{name}"
     assert (found.verdict, found.reason, found.message) == (Verdict.WAITING, "UpdatedWorkload", text)
+    (step,) = found.steps
+    assert isinstance(step, Patch)
+    assert step.body["spec"]["podSets"] == made(Toy(cpu="2"))["spec"]["podSets"]
     assert found.events == (normal("UpdatedWorkload", text),)
 
 
@@ -136,6 +140,8 @@ def test_a_running_job_stops_before_a_workload_that_does_not_match_is_deleted() 
     assert found.steps == (suspended(known=True),)
     ends = go(Toy(cpu="2", active=True), held)
     assert ends == QueueOutcome(Verdict.STOPPING, "NoMatchingWorkload", text)
+    (step,) = go(Toy(cpu="2"), held).steps
+    assert isinstance(step, Delete)
 
 
 def test_a_change_of_the_queue_alone_is_no_event() -> None:
@@ -185,9 +191,10 @@ def test_a_job_of_another_cluster_is_neither_started_nor_stopped() -> None:
     assert go(Managed(**RUNS), made(Managed())).steps == ()
 
 
-def test_the_quota_of_a_job_of_another_cluster_is_released_whatever_its_status() -> None:
+@pytest.mark.parametrize("suspended", [True, False])
+def test_the_quota_of_a_job_of_another_cluster_is_released_whatever_its_status(suspended: bool) -> None:
     workload = made(Managed(), QUOTA, ADMITTED, EVICTED)
-    found = go(Managed(**RUNS), workload, options=QUIET)
+    found = go(Managed(active=True, suspended=suspended, ready=False), workload)
     assert found.steps == (release_quota(workload, NOW),) and found.verdict is Verdict.ELSEWHERE
 
 

@@ -66,8 +66,10 @@ class Switching(Toy):
 class Managed(Toy):
     """Runs on another cluster."""
 
+    by: str | None = MULTIKUEUE
+
     def managed_by(self) -> str | None:
-        return MULTIKUEUE
+        return self.by
 
 
 def normal(reason: str, message: str) -> EventRecord:
