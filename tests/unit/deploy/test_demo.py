@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
+import socket
+import stat
 import subprocess
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from dev import demo, demo_schedule, history, resources, setup
-from dev.demo_jobs import SLOW
-from devcluster import preflight
+from dev import demo, demo_schedule, history, page, resources, setup
+from dev.demo_jobs import SAMPLES, SLOW, lacking, recorded
+from dev.page import Served, free_port
+from devcluster import DevclusterError, preflight
 from devcluster.errors import NotSupportedError
 from devcluster.progress import Progress
+from devcluster.state import ProcessRef
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.client import AsyncClient
+from fournos.engine.kube.resource import key_of
 from fournos.history.results.models import Kpi
 from fournos.history.results.read import read_file
 from fournos.insight.schedules import next_times
 from fournos.systems.schedules.rules import check_manifest
+from fournos.web.local import HOST
+from tests.unit.client.kinds import settled
+from tests.unit.client.world import NS, SPEC, Api
+from tests.waiting import until
 
 SCRIPT = next(
     step["script"]
@@ -117,3 +130,107 @@ def test_the_first_run_of_the_schedule_is_seconds_away(minute: int, second: int)
     first = next_times(made, 2, now)
     assert timedelta(seconds=15) <= first[0] - now <= timedelta(seconds=75)
     assert first[1] - first[0] == timedelta(hours=1)
+
+
+# --- The jobs of `make demo`: which of them are submitted, and when their ends count as recorded -----
+
+
+async def test_recorded_jobs_are_waited_for_by_one_watch() -> None:
+    api = Api()
+    client = AsyncClient(api=api, namespace=NS)
+    jobs = [(await client.submit(SPEC, name=name)).raw for name in ("one", "two")]
+    waits = [asyncio.create_task(recorded(client, job)) for job in jobs]
+    await until(lambda: api.open[FOURNOS_JOB] == 1)
+    for name in ("one", "two"):
+        api.set(name, "Succeeded")
+    await settled()
+    assert not any(wait.done() for wait in waits)
+    for name in ("one", "two"):
+        api.set(name, "Succeeded", archivedAt="2030-01-01T00:00:00Z")
+    found = await asyncio.wait_for(asyncio.gather(*waits), 60)
+    assert [job["metadata"]["name"] for job in found] == ["one", "two"]
+    assert api.calls["watch"] == 1
+
+
+async def test_a_job_that_is_deleted_before_its_record_is_an_error() -> None:
+    api = Api()
+    client = AsyncClient(api=api, namespace=NS)
+    job = (await client.submit(SPEC, name="one")).raw
+    waiting = asyncio.create_task(recorded(client, job))
+    await until(lambda: api.open[FOURNOS_JOB] == 1)
+    await api.delete(FOURNOS_JOB, key_of(job), uid=job["metadata"]["uid"])
+    with pytest.raises(DevclusterError, match="one was deleted before its end was recorded"):
+        await asyncio.wait_for(waiting, 60)
+
+
+@pytest.mark.parametrize(
+    ("plain", "slow", "begun", "submitted"),
+    [
+        (0, 0, {}, ["demo-"] * SAMPLES + [SLOW]),
+        (SAMPLES, 1, {}, ["demo-"]),
+        (SAMPLES + 5, 0, {}, ["demo-", SLOW]),
+        (0, 0, {"demo-": 1}, ["demo-"] * (SAMPLES - 1) + [SLOW]),
+        (0, 0, {"demo-": SAMPLES, SLOW: 1}, []),
+        (SAMPLES, 0, {SLOW: 1}, ["demo-"]),
+        (1, 1, {"demo-": 1}, ["demo-"] * (SAMPLES - 2)),
+    ],
+    ids=["first", "again", "no slow one", "killed at once", "killed later", "one to follow", "in between"],
+)
+def test_only_what_is_lacking_is_submitted(
+    plain: int, slow: int, begun: Mapping[str, int], submitted: list[str]
+) -> None:
+    """Jobs of a demonstration that was killed are waited for, not submitted once more."""
+    assert lacking("demo-", plain=plain, slow=slow, begun=begun) == submitted
+
+
+# --- The page of the demonstration: one address for each cluster, one process at a time --------------
+
+
+def test_the_preferred_port_is_taken_if_it_is_free() -> None:
+    with socket.socket() as other:
+        other.bind((HOST, 0))
+        port = other.getsockname()[1]
+    assert free_port(port) == port
+
+
+def test_a_port_in_use_is_replaced_by_a_free_one() -> None:
+    with socket.socket() as other:
+        other.bind((HOST, 0))
+        other.listen()
+        assert free_port(other.getsockname()[1]) != other.getsockname()[1]
+
+
+def test_port_and_token_are_kept_for_the_next_start_readable_by_the_owner_alone(tmp_path: Path) -> None:
+    served = Served(8470, "a-token", ProcessRef(42, 7))
+    page._write(tmp_path, served)
+    assert page._read(tmp_path) == served
+    assert stat.S_IMODE((tmp_path / "page.json").stat().st_mode) == 0o600
+    assert served.address == f"http://{HOST}:8470/open/a-token"
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"port": 1, "token": "t", "process": {"id": 1}}'])
+def test_a_file_of_another_version_is_no_page(tmp_path: Path, text: str) -> None:
+    (tmp_path / "page.json").write_text(text)
+    assert page._read(tmp_path) is None
+
+
+@pytest.mark.parametrize("after", [None, Served(8470, "a-token", ProcessRef(43, 8))])
+async def test_the_process_ends_with_the_record_or_when_another_serves(
+    tmp_path: Path, after: Served | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "_LOOK", 0)
+    served = Served(8470, "a-token", ProcessRef(42, 7))
+    page._write(tmp_path, served)
+    waiting = asyncio.create_task(page._replaced(tmp_path, served))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    if after is None:
+        (tmp_path / "page.json").unlink()
+    else:
+        page._write(tmp_path, after)
+    await waiting
+
+
+def test_the_page_is_of_the_demonstration_whatever_the_terminal_is_set_to() -> None:
+    assert page._without_settings({"KUBECONFIG": "/other", "PATH": "/bin"}) == {"PATH": "/bin"}

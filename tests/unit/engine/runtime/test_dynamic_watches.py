@@ -13,7 +13,7 @@ from fournos.engine.kube.api import Listing
 from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.kube.reflector import SLOW_RETRY
 from fournos.engine.kube.resource import Key, Obj, Resource
-from fournos.engine.runtime.controller import Caches, Controller, Watch
+from fournos.engine.runtime.controller import Caches, Controller, Watch, matcher
 from fournos.engine.runtime.decision import Decision
 from tests.unit.engine.runtime.controlled import Bench, until, watching
 from tests.unit.engine.runtime.toy import THING, TOY
@@ -156,3 +156,42 @@ async def test_an_odd_object_does_not_end_its_watch(bench: Bench, caplog: pytest
     await asyncio.sleep(SOON)
     assert seen.found[-1] == ("a", 0)
     assert "what it needs to have watched is unknown" in caplog.text
+
+
+# ---  ------------------------------------------------------------------------------------------------
+
+LABELS = {"a": "1", "b.io/c": "x", "empty": ""}
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ("", True),
+        ("a=1", True),
+        ("a==1", True),
+        ("a = 1 , b.io/c=x", True),
+        ("a=2", False),
+        ("a!=2", True),
+        ("a!=1", False),
+        ("missing!=1", True),
+        ("a", True),
+        ("missing", False),
+        ("!missing", True),
+        ("! a", False),
+        ("empty=", True),
+        ("a in (1, 2)", True),
+        ("a in (2)", False),
+        ("a notin (2,3)", True),
+        ("a notin (1)", False),
+        ("missing notin (1)", True),
+        ("a in (1),b.io/c,!z", True),
+    ],
+)
+def test_matches(selector: str, expected: bool) -> None:
+    assert matcher(selector)(LABELS) is expected
+
+
+@pytest.mark.parametrize("selector", ["a in 1", "=1", "a b", ",", "a in (1"])
+def test_what_is_no_selector_is_refused(selector: str) -> None:
+    with pytest.raises(ValueError, match="not a label selector"):
+        matcher(selector)

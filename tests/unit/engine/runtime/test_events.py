@@ -10,8 +10,8 @@ import pytest
 from fournos.engine.kube.errors import ServerError
 from fournos.engine.kube.resource import EVENT
 from fournos.engine.runtime import events
-from fournos.engine.runtime.decision import EventRecord
-from fournos.engine.runtime.events import BURST, Recorder
+from fournos.engine.runtime.decision import Decision, Delete, EventRecord, StepFailure
+from fournos.engine.runtime.events import BURST, Recorder, lasts, retried
 from fournos.engine.runtime.metrics import Metrics
 from tests.unit.engine.runtime.loop import LoopClock
 from tests.unit.engine.runtime.toy import TOY, TOY_KEY, make_toy
@@ -112,3 +112,20 @@ async def test_a_note_is_shortened_and_shows_no_secret(bench: Bench) -> None:
     (event,) = bench.server.list(EVENT)
     assert len(event["note"]) == events.MAX_NOTE
     assert "abcdef123456" not in event["note"]
+
+
+# --- A failed step that is tried again: what is reported of it, and when -----------------------------
+
+NOTE = EventRecord("Warning", "ServerError", "Delete failed 3 times in a row, retrying: no quorum")
+
+
+@pytest.mark.parametrize(
+    ("count", "long", "events"),
+    [(1, False, ()), (2, False, ()), (3, True, (NOTE,)), (4, True, ()), (40, True, ())],
+)
+def test_the_third_failure_in_a_row_is_reported_once(
+    count: int, long: bool, events: tuple[EventRecord, ...]
+) -> None:
+    failure = StepFailure(Delete(TOY, TOY_KEY, "u"), "ServerError", "no quorum", transient=True, count=count)
+    assert lasts(failure) is long
+    assert retried(failure) == Decision(events=events, retry=True)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from fournos.engine.kube.resource import Key
+from fournos.engine.runtime.informers import ControllerMetrics, result_of
+from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.queue import MAX_SLEEP, STREAK, Queue, QueueClosedError
+from fournos.engine.runtime.reconcile import PassOutcome, Result
 from tests.unit.engine.runtime.loop import LoopClock
+from tests.world.server import VirtualClock
 
 A, B, C = Key("ns", "a"), Key("ns", "b"), Key("other", "c")
 
@@ -313,3 +320,124 @@ async def test_each_change_of_a_key_is_counted_once(clock: LoopClock) -> None:
     await asyncio.sleep(2)
     assert await take(queue) == A
     assert seen.calls == [("added",), ("taken", A, 2.0), ("finished", A)]
+
+
+# --- The queue against a model: whatever happens, no key is lost and none has two workers ------------
+
+keys = st.sampled_from([Key(namespace, name) for namespace in "ab" for name in "xyz"])
+
+
+class QueueMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.queue = Queue(VirtualClock(), jitter=lambda: 1.0)
+        self.wanted: set[Key] = set()
+        self.held: set[Key] = set()
+
+    def teardown(self) -> None:
+        self.queue.shutdown()
+        self.runner.close()
+
+    @rule(key=keys)
+    def add(self, key: Key) -> None:
+        self.queue.add(key)
+        self.wanted.add(key)
+
+    @rule(key=keys)
+    def sweep(self, key: Key) -> None:
+        self.queue.sweep([key])
+        self.wanted.add(key)
+
+    @rule()
+    def take(self) -> None:
+        if len(self.queue) == 0:
+            return
+        key = self.runner.run(self.queue.get())
+        assert key not in self.held
+        assert key in self.wanted
+        self.wanted.discard(key)
+        self.held.add(key)
+
+    @rule(data=st.data(), fails=st.booleans())
+    def finish(self, data: st.DataObject, fails: bool) -> None:
+        if not self.held:
+            return
+        key = data.draw(st.sampled_from(sorted(self.held)))
+        if fails:
+            self.runner.run(self._retry(key))
+        else:
+            self.queue.forget(key)
+            assert self.queue.failures(key) == 0
+        self.queue.done(key)
+        self.held.discard(key)
+
+    async def _retry(self, key: Key) -> None:
+        before = self.queue.failures(key)
+        self.queue.retry(key)
+        assert self.queue.failures(key) == before + 1
+
+    @invariant()
+    def all_are_there(self) -> None:
+        assert len(self.queue) == len(self.wanted - self.held)
+        assert self.queue.processing == len(self.held)
+
+
+TestQueue = QueueMachine.TestCase
+TestQueue.settings = settings(max_examples=60, stateful_step_count=40)
+
+
+# --- The metrics of controller-runtime: what a pass counts as, and what a queue measures -------------
+
+# --- gauges -----------------------------------------------------------------------------------------
+
+KEY = Key("ns", "a")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "word"),
+    [
+        (PassOutcome(Result.DONE), "success"),
+        (PassOutcome(Result.GONE), "success"),
+        (PassOutcome(Result.DONE, wake_at=datetime.now(UTC) + timedelta(seconds=1)), "requeue_after"),
+        (PassOutcome(Result.DONE, again=True), "requeue"),
+        (PassOutcome(Result.WAITING, retry=True), "requeue"),
+        (PassOutcome(Result.FAILED, retry=True), "error"),
+        (PassOutcome(Result.CONFLICT, retry=True), "error"),
+        (PassOutcome(Result.BUG, retry=True), "error"),
+    ],
+)
+def test_a_pass_has_controller_runtimes_word(outcome: PassOutcome, word: str) -> None:
+    assert result_of(outcome) == word
+
+
+async def test_a_queue_and_its_passes_are_measured_under_the_published_names() -> None:
+    metrics, clock = Metrics(), VirtualClock()
+    controller = ControllerMetrics(metrics, "AppWrapper", clock, workers=8)
+    queue = Queue(clock, metrics=controller)
+    queue.add(KEY)
+    queue.add(KEY)  # is in already
+    clock.advance(2)
+    assert await queue.get() == KEY
+    clock.advance(3)
+    controller.refresh(len(queue))
+    text = metrics.render().decode()
+    both = 'controller="AppWrapper",name="AppWrapper"'
+    assert f"workqueue_adds_total{{{both}}} 1.0" in text
+    assert f"workqueue_queue_duration_seconds_sum{{{both}}} 2.0" in text
+    assert f"workqueue_longest_running_processor_seconds{{{both}}} 3.0" in text
+    assert 'controller_runtime_active_workers{controller="AppWrapper"} 1.0' in text
+    assert 'controller_runtime_max_concurrent_reconciles{controller="AppWrapper"} 8.0' in text
+    controller.passed(PassOutcome(Result.BUG, retry=True), 3.0)
+    queue.done(KEY)
+    controller.refresh(len(queue))
+    text = metrics.render().decode()
+    assert f"workqueue_work_duration_seconds_sum{{{both}}} 3.0" in text
+    assert 'controller_runtime_active_workers{controller="AppWrapper"} 0.0' in text
+    # All results are there from the start: a rate over one that appears later misses its first.
+    assert 'controller_runtime_reconcile_total{controller="AppWrapper",result="error"} 1.0' in text
+    assert 'controller_runtime_reconcile_total{controller="AppWrapper",result="success"} 0.0' in text
+    for counter in ("reconcile_errors", "reconcile_panics"):
+        assert f'controller_runtime_{counter}_total{{controller="AppWrapper"}} 1.0' in text
+    assert f"workqueue_retries_total{{{both}}} 1.0" in text
+    assert 'controller_runtime_reconcile_time_seconds_sum{controller="AppWrapper"} 3.0' in text
