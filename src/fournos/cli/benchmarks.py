@@ -15,7 +15,7 @@ from fournos.cli.find import KpiOption, complete_owner
 from fournos.cli.list import EverywhereOption
 from fournos.cli.options import AllClustersOption, Format
 from fournos.cli.output import sparkline, table
-from fournos.cli.stored import RunArgument, api_data, history_of, selected
+from fournos.cli.stored import RunArgument, api_data, history_of, history_of_run
 from fournos.insight.values import count
 
 if TYPE_CHECKING:
@@ -89,14 +89,12 @@ async def benchmarks(
         history = history_of(session, all_clusters=all_clusters)
         everybody = [*(owners or ()), *([cli.me] if mine else ())]
         listed = await history.benchmarks(*everybody, days=days, everywhere=everywhere)
-    from fournos.history.regressions.benchmark import FAILING, Benchmark, BenchmarkState
+    from fournos.history.regressions.benchmark import FAILING, BenchmarkState
 
     states = {Shown.FAILING: FAILING, Shown.SILENT: {BenchmarkState.SILENT}}
     shown = [row for row in listed if show is None or row.state in states[show]]
     if cli.output.structured:
-        from fournos.history.records import adapter
-
-        cli.output.data(adapter(list[Benchmark]).dump_python(shown, mode="json"))
+        cli.output.data([api_data(row, by_alias=False) for row in shown])
     elif not shown:
         cli.output.hint(
             f"{count(len(listed), 'benchmark')}, none of them {show}."
@@ -159,7 +157,7 @@ async def pin(
     fournos baseline pin llama-7b --reason "release 1.4"
     """
     async with cli.session() as session:
-        history = history_of(session)
+        history = session.history
         (run,) = await history.select(job, owner=cli.me)
         await history.pin(run, reason=reason)
     cli.output.say(f"{run.name} is the baseline")
@@ -179,7 +177,7 @@ async def unpin(
     fournos baseline unpin llama-7b --expire
     """
     async with cli.session() as session:
-        history = history_of(session)
+        history = session.history
         (run,) = await history.select(job, owner=cli.me)
         await history.unpin(run)
         if expire:
@@ -196,38 +194,31 @@ async def list_baselines(
     """List the baselines, the newest first."""
     async with cli.session() as session:
         baselines = await history_of(session, all_clusters=all_clusters).baselines(everywhere=everywhere)
-    if cli.output.structured:
-        data = [
-            {
-                "run": api_data(baseline.run),
-                "at": baseline.at.isoformat(),
-                "by": baseline.by,
-                "reason": baseline.reason,
-            }
-            for baseline in baselines
+    data = [
+        {
+            "run": api_data(baseline.run),
+            "at": baseline.at.isoformat(),
+            "by": baseline.by,
+            "reason": baseline.reason,
+        }
+        for baseline in baselines
+    ]
+    rows = [
+        [
+            *([baseline.run.identity.namespace] if everywhere else []),
+            baseline.run.name,
+            baseline.run.pipeline or "-",
+            baseline.run.project or "-",
+            baseline.run.target or "-",
+            f"{baseline.at:%F %H:%M}",
+            baseline.by or "-",
+            baseline.reason or "-",
         ]
-        cli.output.data(data)
-    elif not baselines:
-        cli.output.hint("There are no baselines.")
-    else:
-        header = ["NAME", "PIPELINE", "PROJECT", "CLUSTER", "PINNED", "BY", "REASON"]
-        rows = [
-            [
-                baseline.run.name,
-                baseline.run.pipeline or "-",
-                baseline.run.project or "-",
-                baseline.run.target or "-",
-                f"{baseline.at:%F %H:%M}",
-                baseline.by or "-",
-                baseline.reason or "-",
-            ]
-            for baseline in baselines
-        ]
-        if everywhere:
-            header.insert(0, "NAMESPACE")
-            for row, baseline in zip(rows, baselines, strict=True):
-                row.insert(0, baseline.run.identity.namespace)
-        cli.output.lines(table(header, rows, width=cli.output.width))
+        for baseline in baselines
+    ]
+    header = [*(["NAMESPACE"] if everywhere else []), "NAME", "PIPELINE", "PROJECT", "CLUSTER"]
+    header += ["PINNED", "BY", "REASON"]
+    cli.output.answer(data, header, rows, nothing="There are no baselines.")
 
 
 acknowledge_app = command_group(
@@ -251,50 +242,37 @@ async def add(
     \b
     fournos acknowledge add llama-7b --reason "the new tokenizer"
     """
-    async with cli.session() as session:
-        history = history_of(session)
-        (name,) = await selected(cli, history, [job])
+    async with history_of_run(cli, job) as (history, name):
         _show(cli, await history.acknowledge(name, reason, kpi=kpi))
 
 
 @verb(acknowledge_app, "list", "ls")
 async def list_acknowledged(cli: Cli, job: RunArgument, kpi: KpiOption = "") -> None:
     """List what is acknowledged of the runs that can be compared with a job."""
-    async with cli.session() as session:
-        history = history_of(session)
-        (name,) = await selected(cli, history, [job])
+    async with history_of_run(cli, job) as (history, name):
         _show(cli, await history.acknowledgements(name, kpi=kpi))
 
 
 @verb(acknowledge_app, "withdraw")
 async def withdraw(cli: Cli, job: RunArgument, kpi: KpiOption = "") -> None:
     """Withdraw what was acknowledged of a run, as `list` names it: its changes count again."""
-    async with cli.session() as session:
-        history = history_of(session)
-        (name,) = await selected(cli, history, [job])
+    async with history_of_run(cli, job) as (history, name):
         await history.withdraw(name, kpi=kpi)
     cli.output.say(f"No change of {job} is acknowledged any more")
 
 
 def _show(cli: Cli, acknowledged: Sequence[Acknowledged]) -> None:
-    if cli.output.structured:
-        from fournos.history.api.verdicts import Acknowledged
-        from fournos.history.records import adapter
-
-        cli.output.data(adapter(tuple[Acknowledged, ...]).dump_python(tuple(acknowledged), mode="json"))
-    elif not acknowledged:
-        cli.output.hint("Nothing is acknowledged.")
-    else:
-        rows = [
-            (
-                acknowledgement.run,
-                acknowledgement.kpi_id,
-                " ".join(f"{name}={value}" for name, value in acknowledgement.labels.items()) or "-",
-                "higher" if acknowledgement.rises else "lower",
-                acknowledgement.by or "-",
-                acknowledgement.reason,
-            )
-            for acknowledgement in acknowledged
-        ]
-        header = ("SINCE", "KPI", "TEST", "NOW", "BY", "REASON")
-        cli.output.lines(table(header, rows, width=cli.output.width))
+    rows = [
+        (
+            acknowledgement.run,
+            acknowledgement.kpi_id,
+            " ".join(f"{name}={value}" for name, value in acknowledgement.labels.items()) or "-",
+            "higher" if acknowledgement.rises else "lower",
+            acknowledgement.by or "-",
+            acknowledgement.reason,
+        )
+        for acknowledgement in acknowledged
+    ]
+    header = ("SINCE", "KPI", "TEST", "NOW", "BY", "REASON")
+    data = [api_data(acknowledgement, by_alias=False) for acknowledgement in acknowledged]
+    cli.output.answer(data, header, rows, nothing="Nothing is acknowledged.")

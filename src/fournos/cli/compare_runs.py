@@ -12,7 +12,7 @@ from fournos.cli.errors import Exit, Fail
 from fournos.cli.find import KpiOption
 from fournos.cli.options import AllClustersOption, Format
 from fournos.cli.output import sparkline, table
-from fournos.cli.stored import RunArgument, history_of, selected
+from fournos.cli.stored import RunArgument, api_data, history_of, history_of_run, selected
 
 if TYPE_CHECKING:
     from fournos.history.api.comparisons import Trends
@@ -110,15 +110,10 @@ async def trend(
     fournos trend @last
     fournos trend llama-7b --kpi throughput --fail-on regression
     """
-    async with cli.session() as session:
-        history = history_of(session, all_clusters=all_clusters)
-        (name,) = await selected(cli, history, [job])
+    async with history_of_run(cli, job, all_clusters=all_clusters) as (history, name):
         trends = await history.trends(name, kpi=kpi, runs=runs)
     if cli.output.structured:
-        from fournos.history.api.comparisons import Trends
-        from fournos.history.records import adapter
-
-        cli.output.data(adapter(Trends).dump_python(trends, mode="json"))
+        cli.output.data(api_data(trends, by_alias=False))
     elif not trends.series:
         cli.output.hint(f"{job} has no results that can be compared.")
     else:

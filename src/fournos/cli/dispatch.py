@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -27,7 +26,7 @@ from fournos.insight.dispatch import (
     worker_of,
     workload_named,
 )
-from fournos.insight.dispatch_check import CheckLine, inspect, kinds_of, problems
+from fournos.insight.dispatch_check import inspect, kinds_of, problems
 from fournos.insight.quota import WORKLOAD
 from fournos.insight.source import KUEUE_NAMESPACE
 from fournos.insight.values import Obj, created, since
@@ -128,24 +127,17 @@ async def check_dispatch(
     async with cli.session() as session:
         manager = ManagerCluster(session.api, cli.world.dial, cli.world.now, kueue_namespace)
         lines = await inspect(manager, kinds)
-    if cli.output.structured:
-        cli.output.data([line.as_data() for line in lines])
-    else:
-        cli.output.lines(_table(lines, width=cli.output.width))
-    wrong = problems(lines)
-    if wrong:
-        cli.output.hint(f"{wrong} of {len(lines)} checks failed.")
-    return Exit.FAILED if wrong else Exit.OK
-
-
-def _table(lines: Sequence[CheckLine], *, width: int | None) -> list[Text]:
-    rows: list[list[str | Text]] = [
-        [
+    rows = [
+        (
             line.worker,
             line.what,
             Text("ok", style="green") if line.good else Text("MISSING", style="red"),
             line.text,
-        ]
+        )
         for line in lines
     ]
-    return table(["WORKER", "WHAT", "RESULT", "DETAIL"], rows, width=width)
+    cli.output.answer([line.as_data() for line in lines], ("WORKER", "WHAT", "RESULT", "DETAIL"), rows)
+    wrong = problems(lines)
+    if wrong:
+        cli.output.hint(f"{wrong} of {len(lines)} checks failed.")
+    return Exit.FAILED if wrong else Exit.OK

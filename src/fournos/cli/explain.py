@@ -14,10 +14,10 @@ from fournos.api.phase import ACTIVE
 from fournos.cli.command import Cli, CliSession
 from fournos.cli.find import NameArgument, complete_name, completion, find_job
 from fournos.cli.output import headline, phase_text, section, table
-from fournos.cli.stored import api_data, estimated, history_of
+from fournos.cli.stored import api_data, estimated
 from fournos.insight.explanation import Explanation, as_data
 from fournos.insight.facts import gather
-from fournos.insight.queues import QueueEntry, entries, gather_queue
+from fournos.insight.queues import entries, gather_queue
 from fournos.insight.quota import LOCAL_QUEUE, rows
 from fournos.insight.reasons import explain
 from fournos.insight.values import Obj, between, key_of, phase_of, since, spec_of, status_of, uid_of
@@ -124,16 +124,6 @@ async def queue(
     async with cli.session() as session:
         facts = await gather_queue(session.api, session.namespace, name or cli.queue)
     waiting = entries(facts, cli.world.now())
-    if cli.output.structured:
-        cli.output.data([one.as_data() for one in waiting])
-    elif not waiting:
-        cli.output.hint(f"Nothing waits in {facts.base.queue_name}.")
-    else:
-        cli.output.lines(queue_view(waiting, cli.world.now(), width=cli.output.width))
-
-
-def queue_view(waiting: Sequence[QueueEntry], now: datetime, *, width: int | None) -> list[Text]:
-    header = ["PLACE", "NAMESPACE", "NAME", "OWNER", "PRIORITY", "FOR", "REASON"]
     rows = [
         (
             str(entry.place or "-"),
@@ -141,12 +131,18 @@ def queue_view(waiting: Sequence[QueueEntry], now: datetime, *, width: int | Non
             entry.name if entry.kind == "FournosJob" else f"{entry.kind.lower()}/{entry.name}",
             entry.owner or "-",
             str(entry.priority),
-            since(entry.since, now),
+            since(entry.since, cli.world.now()),
             entry.reason,
         )
         for entry in waiting
     ]
-    return table(header, rows, width=width, spare=("PRIORITY", "NAMESPACE", "OWNER"))
+    cli.output.answer(
+        [entry.as_data() for entry in waiting],
+        ("PLACE", "NAMESPACE", "NAME", "OWNER", "PRIORITY", "FOR", "REASON"),
+        rows,
+        nothing=f"Nothing waits in {facts.base.queue_name}.",
+        spare=("PRIORITY", "NAMESPACE", "OWNER"),
+    )
 
 
 EstimatedArgument = Annotated[
@@ -171,7 +167,7 @@ async def estimate(cli: Cli, name: EstimatedArgument = "") -> None:
     fournos estimate llama-7b
     """
     async with cli.session() as session:
-        history = history_of(session)
+        history = session.history
         if name:
             job = await find_job(cli, session, name)
             jobs = [await history.estimate(uid_of(job))]

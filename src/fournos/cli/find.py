@@ -103,10 +103,8 @@ def complete_kpi(ctx: typer.Context, incomplete: str) -> list[str]:
 
     async def measured(cli: Cli) -> set[str]:
         async with asyncio.timeout(_COMPLETION_SECONDS), cli.session() as session:
-            runs = history_of(session).values(limit=_RUNS)
+            runs = session.history.values(limit=_RUNS)
             return {kpi.kpi_id async for run in runs for _, kpi in run.values}
-
-    from fournos.cli.stored import history_of
 
     root = ctx.find_object(Root) or Root()
     try:

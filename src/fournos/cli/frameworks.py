@@ -8,7 +8,6 @@ import typer
 
 from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.explain import show_explanation
-from fournos.cli.output import table
 from fournos.insight.frameworks import explain, find_object, gather, kinds_of, phase, row_of
 
 app = command_group("Kinds that are queued by configuration.")
@@ -28,12 +27,9 @@ def list_kinds(
     fournos frameworks list -f samples/frameworks.yaml    before the operator gets it
     """
     kinds = kinds_of(file)
-    if cli.output.structured:
-        cli.output.data({"frameworks": [one.model_dump(by_alias=True, mode="json") for one in kinds]})
-        return
-    rows = [row_of(one) for one in kinds]
+    data = {"frameworks": [one.model_dump(by_alias=True, mode="json") for one in kinds]}
     header = ["KIND", "HELD BY", "ASKS FOR", "ENDS BY"]
-    cli.output.lines(table(header, rows, width=cli.output.width))
+    cli.output.answer(data, header, [row_of(one) for one in kinds])
 
 
 @verb(app, "explain", "why")

@@ -79,13 +79,13 @@ async def _measured(session: CliSession, job: Obj) -> list[Text]:
 
 async def _gone(cli: Cli, session: CliSession, name: str, missing: MissingError) -> None:
     """Shows a job that only the history has."""
-    from fournos.cli.stored import history_of, waited_line
+    from fournos.cli.stored import waited_line
     from fournos.client.errors import NoHistoryError
     from fournos.client.job_methods import RecordedJob, recorded_job
 
     stored: RecordedJob | None = None
     with suppress(NoHistoryError):
-        stored = await recorded_job(history_of(session), name)
+        stored = await recorded_job(session.history, name)
     if stored is None:
         raise missing
     job, run = stored.job, stored.run

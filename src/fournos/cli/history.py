@@ -17,7 +17,7 @@ from fournos.cli.errors import Exit, Fail
 from fournos.cli.list import EverywhereOption
 from fournos.cli.options import AllClustersOption, Format
 from fournos.cli.output import table
-from fournos.cli.stored import history_of
+from fournos.cli.stored import api_data, history_of
 from fournos.engine.api.values import parse_ttl
 from fournos.extras import remedy
 from fournos.history.records import PAGE_MAX, Query, Run
@@ -216,10 +216,7 @@ async def usage(
         history = history_of(session, all_clusters=all_clusters)
         used = await history.usage(since=cli.world.now() - length, everywhere=everywhere)
     if cli.output.structured:
-        from fournos.history.records import adapter
-        from fournos.history.usage import Usage
-
-        cli.output.data(adapter(Usage).dump_python(used, mode="json"))
+        cli.output.data(api_data(used, by_alias=False))
         return
     if cli.output.form is Format.CSV:
         from fournos.history.usage import as_csv

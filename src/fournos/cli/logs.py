@@ -15,7 +15,6 @@ from rich.text import Text
 from fournos.cli.command import Cli
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.find import NameArgument, find_job
-from fournos.cli.stored import history_of
 from fournos.client.connection import Api
 from fournos.client.history import AsyncHistory
 from fournos.client.history_logs import LogSelection, lines_or
@@ -81,7 +80,7 @@ async def logs(
         raise Fail("--first-error reads what is stored", fix="leave out --follow and --tail")
     selection = LogSelection(task=task or "", attempt=attempt, resolver=resolver)
     async with cli.session() as session:
-        printer, history = Printer(cli), history_of(session)
+        printer, history = Printer(cli), session.history
         if first_error:
             await _first_error(printer, history, name, selection)
             return

@@ -108,6 +108,23 @@ class Output:
         self.data(clean[0] if single else {"apiVersion": "v1", "kind": "List", "items": clean})
         return True
 
+    def answer(
+        self,
+        data: Any,
+        header: Sequence[str],
+        rows: Sequence[Sequence[str | Text]],
+        *,
+        nothing: str = "",
+        spare: Sequence[str] = (),
+    ) -> None:
+        """Writes `data` for the formats json and yaml, else the rows as a table, or the hint `nothing`."""
+        if self.structured:
+            self.data(data)
+        elif nothing and not rows:
+            self.hint(nothing)
+        else:
+            self.lines(table(header, rows, width=self.width, spare=spare))
+
     def data(self, value: Any) -> None:
         """Writes the value as JSON for `-o json`, otherwise as YAML."""
         if self.form is Format.JSON:

@@ -12,8 +12,7 @@ import typer
 from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.options import AllClustersOption, ToOption
-from fournos.cli.output import table
-from fournos.cli.stored import RunArgument, history_of, result_table, selected
+from fournos.cli.stored import RunArgument, history_of_run, result_table
 from fournos.client.errors import NotAllowedError
 from fournos.client.history import AsyncHistory
 from fournos.insight.values import count
@@ -87,7 +86,7 @@ async def push(cli: Cli, files: FilesArgument, job: JobOption = "") -> None:
     """
     contents = list(_contents(files))
     async with cli.session() as session:
-        history = history_of(session)
+        history = session.history
         for file, content in contents:
             received = await history.push_results(content, filename=file.name, name=job)
             counts = {
@@ -117,9 +116,7 @@ async def list_results(
     fournos results list @last
     fournos results list llama-7b -o json
     """
-    async with cli.session() as session:
-        history = history_of(session, all_clusters=all_clusters)
-        (name,) = await selected(cli, history, [job])
+    async with history_of_run(cli, job, all_clusters=all_clusters) as (history, name):
         records = await history.results(name)
         if cli.output.structured:
             cli.output.data([record.model_dump(mode="json", exclude_defaults=True) for record in records])
@@ -168,7 +165,7 @@ async def push_artifacts(
     """
     files = [one for path in paths for one in _files(path)]
     async with cli.session() as session:
-        history = history_of(session)
+        history = session.history
         for file, name in files:
             with file.open("rb") as content:
                 stored = await history.push_artifact(content, name, name=job)
@@ -180,22 +177,13 @@ async def push_artifacts(
 @verb(artifacts_app, "list", "ls")
 async def list_artifacts(cli: Cli, job: RunArgument, all_clusters: AllClustersOption = False) -> None:
     """List the artifacts of a job, also when the job is gone."""
-    async with cli.session() as session:
-        history = history_of(session, all_clusters=all_clusters)
-        (name,) = await selected(cli, history, [job])
+    async with history_of_run(cli, job, all_clusters=all_clusters) as (history, name):
         artifacts = await history.artifacts(name)
-    if cli.output.structured:
-        cli.output.data(
-            [
-                {"path": artifact.path, "size": artifact.size, "sha256": artifact.sha256}
-                for artifact in artifacts
-            ]
-        )
-    elif not artifacts:
-        cli.output.hint(f"{job} has no artifacts.")
-    else:
-        rows = [(artifact.path, str(artifact.size), artifact.sha256[:12]) for artifact in artifacts]
-        cli.output.lines(table(("PATH", "BYTES", "SHA256"), rows, width=cli.output.width))
+    data = [
+        {"path": artifact.path, "size": artifact.size, "sha256": artifact.sha256} for artifact in artifacts
+    ]
+    rows = [(artifact.path, str(artifact.size), artifact.sha256[:12]) for artifact in artifacts]
+    cli.output.answer(data, ("PATH", "BYTES", "SHA256"), rows, nothing=f"{job} has no artifacts.")
 
 
 @verb(artifacts_app, "get")
@@ -211,9 +199,7 @@ async def get_artifact(
     \b
     fournos artifacts get llama-7b plots/latency.svg --to latency.svg
     """
-    async with cli.session() as session:
-        history = history_of(session, all_clusters=all_clusters)
-        (name,) = await selected(cli, history, [job])
+    async with history_of_run(cli, job, all_clusters=all_clusters) as (history, name):
         pieces = history.artifact(name, path)
         if file is None:
             async for piece in pieces:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 from rich.text import Text
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from fournos.history.records import Run
     from fournos.history.results.models import Test
 
+T = TypeVar("T")
 _ESTIMATE: Final = 1.0
 """Seconds that an estimate or results may take beside a command that does not need them."""
 
@@ -37,8 +39,8 @@ RunArgument = Annotated[
 
 
 def history_of(session: CliSession, *, all_clusters: bool = False) -> AsyncHistory:
-    """Returns the history of the session's cluster, for its namespace."""
-    return AsyncHistory(session.api, session.namespace, all_clusters=all_clusters)
+    """Returns the history of the session's cluster, or of all clusters in its database."""
+    return session.history.of_all_clusters if all_clusters else session.history
 
 
 async def selected(cli: Cli, history: AsyncHistory, jobs: Sequence[str]) -> list[str]:
@@ -51,22 +53,35 @@ async def selected(cli: Cli, history: AsyncHistory, jobs: Sequence[str]) -> list
     return [run.identity.uid for run in await history.select(*jobs, owner=cli.me)]
 
 
+@asynccontextmanager
+async def history_of_run(
+    cli: Cli, job: str, *, all_clusters: bool = False
+) -> AsyncIterator[tuple[AsyncHistory, str]]:
+    """Connects to the history; yields it with the name or UID of the run that `job` selects."""
+    async with cli.session() as session:
+        history = history_of(session, all_clusters=all_clusters)
+        (name,) = await selected(cli, history, [job])
+        yield history, name
+
+
 async def estimated(session: CliSession, job: Obj) -> Typical | None:
     """Returns how long runs of the kind of a job took; None if the history has no answer within a second."""
-    try:
-        async with asyncio.timeout(_ESTIMATE):
-            return await history_of(session).estimate(uid_of(job), namespace=key_of(job).namespace)
-    except (TimeoutError, FournosError, ValueError):  # ValueError: from a history of another version
-        return None
+    reading = session.history.estimate(uid_of(job), namespace=key_of(job).namespace)
+    return await _within_a_second(reading, None)
 
 
 async def results_within_a_second(session: CliSession, job: Obj) -> tuple[Test, ...]:
     """Returns what a job measured; nothing if the history has no answer within a second."""
+    reading = session.history.results(uid_of(job), namespace=key_of(job).namespace)
+    return await _within_a_second(reading, ())
+
+
+async def _within_a_second(reading: Awaitable[T], otherwise: T) -> T:
     try:
         async with asyncio.timeout(_ESTIMATE):
-            return await history_of(session).results(uid_of(job), namespace=key_of(job).namespace)
-    except (TimeoutError, FournosError, ValueError):
-        return ()
+            return await reading
+    except (TimeoutError, FournosError, ValueError):  # ValueError: from a history of another version
+        return otherwise
 
 
 def result_table(records: Sequence[Test], *, width: int | None = None, most: int | None = None) -> list[Text]:
@@ -89,12 +104,12 @@ def result_table(records: Sequence[Test], *, width: int | None = None, most: int
     return [*lines, Text(f"and {left} more: fournos results list", style="dim")] if left else lines
 
 
-def api_data(value: Any) -> Any:
-    """A value of the history's API as JSON, in the names of the API."""
+def api_data(value: Any, *, by_alias: bool = True) -> Any:
+    """A value of the history's API as JSON, in the names of the API, else of Python."""
     from fournos.history.records import adapter
 
     kind: Any = type(value)
-    return adapter(kind).dump_python(value, mode="json", by_alias=True)
+    return adapter(kind).dump_python(value, mode="json", by_alias=by_alias)
 
 
 def waited_line(run: Run, now: datetime) -> Text | None:
