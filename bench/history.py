@@ -15,11 +15,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import insert, text
+from sqlalchemy import Connection, Table, insert, text
 
 from bench.machine import Result
 from fournos.history.records import Document, Ending, Identity, Query, Record, Run
@@ -223,18 +224,22 @@ async def fill(store: HistoryStore, jobs: int) -> None:
         numbers = range(start, min(start + _BATCH, jobs))
         made = {number + 1: make_run(number, jobs) for number in numbers}
         data = {number: packed[number % len(packed)] for number in made}
-        async with store.writing() as connection:
-            row = ({"id": number, **rows.row_of(run)} for number, run in made.items())
-            await connection.execute(insert(schema.runs), list(row))
-            await connection.execute(insert(schema.labels), list(_belonging(made, rows.label_rows)))
-            documents = (
-                {"run_id": number, "name": Document.OBJECT.value, "size": len(each), "data": each}
-                for number, each in data.items()
-            )
-            await connection.execute(insert(schema.documents), list(documents))
+        documents = [
+            {"run_id": number, "name": Document.OBJECT.value, "size": len(each), "data": each}
+            for number, each in data.items()
+        ]
+        for table, many in (
+            (schema.runs, [{"id": number, **rows.row_of(run)} for number, run in made.items()]),
+            (schema.labels, list(_belonging(made, rows.label_rows))),
+            (schema.documents, documents),
+        ):
+            await store.write(partial(_insert, table=table, many=many))
     if store.database.dialect == "postgresql":
-        async with store.writing() as connection:
-            await connection.execute(text(f"SELECT setval('runs_id_seq', {jobs})"))
+        await store.execute(text(f"SELECT setval('runs_id_seq', {jobs})"))
+
+
+def _insert(connection: Connection, table: Table, many: list[dict[str, Any]]) -> None:
+    connection.execute(insert(table), many)
 
 
 def _belonging(made: dict[int, Run], of: Callable[[Run], list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:

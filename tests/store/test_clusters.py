@@ -120,19 +120,16 @@ class Stage:
         """Returns all rows of a cluster, by table."""
         numbers = select(runs.c.id).where(runs.c.cluster == cluster)
         found: dict[str, list[Any]] = {}
-        async with self.store.reading() as connection:
-            for table in metadata.sorted_tables:
-                if "run_id" in table.c:
-                    where = table.c.run_id.in_(numbers)
-                elif "cluster" in table.c:
-                    where = table.c.cluster == cluster
-                elif "run" in table.c:
-                    where = table.c.run.startswith(f"{cluster}/")
-                else:
-                    continue
-                found[table.name] = sorted(
-                    (await connection.execute(select(table).where(where))).all(), key=str
-                )
+        for table in metadata.sorted_tables:
+            if "run_id" in table.c:
+                where = table.c.run_id.in_(numbers)
+            elif "cluster" in table.c:
+                where = table.c.cluster == cluster
+            elif "run" in table.c:
+                where = table.c.run.startswith(f"{cluster}/")
+            else:
+                continue
+            found[table.name] = sorted(await self.store.rows(select(table).where(where)), key=str)
         return found
 
 

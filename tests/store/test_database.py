@@ -44,8 +44,7 @@ def differences(connection: Connection) -> list[Any]:
 
 
 async def test_the_latest_revision_makes_the_tables_of_the_program(store: HistoryStore) -> None:
-    async with store.reading() as connection:
-        assert await connection.run_sync(differences) == []
+    assert await store.read(differences) == []
 
 
 async def test_opening_again_changes_nothing(empty_url: str) -> None:
@@ -87,8 +86,8 @@ async def test_replicas_that_start_together_migrate_once(empty_url: str) -> None
 
 
 async def test_a_later_version_of_the_tables_is_refused(empty_url: str) -> None:
-    async with await HistoryStore.open(empty_url) as store, store.writing() as connection:
-        await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    async with await HistoryStore.open(empty_url) as store:
+        await store.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(StoreUsageError, match=r"later version of fournos \(revision 9999\)"):
         await HistoryStore.open(empty_url)
 
@@ -262,9 +261,8 @@ async def test_a_writer_killed_before_any_statement(empty_url: str) -> None:
             assert await store.record(after(number)), "the update is made again"
         assert states == ["before"] * (len(codes) - 1) + ["after"]
         if store.database.dialect == "sqlite":
-            async with store.reading() as connection:
-                assert await connection.scalar(text("PRAGMA integrity_check")) == "ok"
-                assert (await connection.execute(text("PRAGMA foreign_key_check"))).all() == []
+            assert await store.rows(text("PRAGMA integrity_check")) == [("ok",)]
+            assert await store.rows(text("PRAGMA foreign_key_check")) == []
 
 
 async def test_a_cancelled_write_leaves_the_store_usable(store: HistoryStore) -> None:

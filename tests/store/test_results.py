@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import func, select, text
+from sqlalchemy import select, text
 
 from fournos.history.compare.comparison import KpiVerdict, compare
 from fournos.history.compare.differences import ComparedRun
@@ -76,10 +76,7 @@ async def test_pushing_again_changes_nothing(store: HistoryStore) -> None:
     both = [other, FULL]
     assert await results.put(run.identity, both, at(99)) == Received(replaced=1), "the last one counts"
     assert await results.of(run.identity) == (FULL,)
-    async with store.reading() as connection:
-        assert await connection.scalar(select(func.count()).select_from(kpi_values)) == len(FULL.kpis), (
-            "old values stayed"
-        )
+    assert len(await store.rows(select(kpi_values))) == len(FULL.kpis), "old values stayed"
 
 
 async def test_a_run_that_is_not_there(store: HistoryStore) -> None:
@@ -98,11 +95,9 @@ async def test_a_run_has_a_limit(store: HistoryStore) -> None:
 
 async def test_results_go_with_their_run(store: HistoryStore) -> None:
     run = await a_run_with(store, 0, FULL)
-    async with store.writing() as connection:
-        await connection.execute(text("DELETE FROM runs"))
-    async with store.reading() as connection:
-        for table in (tests_table, kpi_values):
-            assert await connection.scalar(select(func.count()).select_from(table)) == 0
+    await store.execute(text("DELETE FROM runs"))
+    for table in (tests_table, kpi_values):
+        assert await store.rows(select(table)) == []
     assert await Results(store).of(run.identity) == ()
 
 
@@ -230,8 +225,7 @@ async def test_acknowledgements_outlive_their_runs(store: HistoryStore) -> None:
     verdicts = Verdicts(store)
     made = Acknowledgement.of(finding, "wanted", "alice", at(99))
     await verdicts.acknowledge(NAMESPACE_UID, made)
-    async with store.writing() as connection:
-        await connection.execute(text("DELETE FROM runs WHERE name IN ('job-20', 'job-3')"))
+    await store.execute(text("DELETE FROM runs WHERE name IN ('job-20', 'job-3')"))
     (again,) = await Results(store).series(PRINT, None)
     (later,) = judge([again]).findings
     known = await verdicts.acknowledged([again.id], (NAMESPACE_UID,))
@@ -245,14 +239,9 @@ async def test_a_series_is_read_by_its_index(store: HistoryStore) -> None:
     if store.database.dialect != "sqlite":
         return
     await a_run_with(store, 0, FULL)
-    async with store.reading() as connection:
-        plan = await connection.execute(
-            text(
-                "EXPLAIN QUERY PLAN SELECT value FROM kpi_values WHERE series = 'x' "
-                "ORDER BY at DESC, test_id DESC"
-            )
-        )
-        assert "COVERING INDEX kpi_values_series" in str(plan.all())
+    query = "SELECT value FROM kpi_values WHERE series = 'x' ORDER BY at DESC, test_id DESC"
+    plan = await store.rows(text(f"EXPLAIN QUERY PLAN {query}"))
+    assert "COVERING INDEX kpi_values_series" in str(plan)
 
 
 async def test_times_without_a_timestamp_are_those_of_the_push(store: HistoryStore) -> None:

@@ -377,9 +377,8 @@ def many(start: int, end: int) -> tuple[list[dict[str, Any]], list[dict[str, Any
 async def test_pages_of_200000_runs_are_read_by_indexes(store: HistoryStore) -> None:
     for start in range(0, RUNS, 10_000):
         of_runs, of_labels = many(start, start + 10_000)
-        async with store.writing() as connection:
-            await connection.execute(insert(runs), of_runs)
-            await connection.execute(insert(labels), of_labels)
+        await store.write(lambda connection, rows=of_runs: connection.execute(insert(runs), rows))
+        await store.write(lambda connection, rows=of_labels: connection.execute(insert(labels), rows))
     await store.database.tidy()
     some = Query(tuple(f"team-{number}" for number in range(10)), in_cluster=a_run().identity.cluster)
     queries = {

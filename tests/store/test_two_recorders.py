@@ -88,8 +88,7 @@ async def test_nothing_is_lost_and_nothing_is_twice(
             assert found is not None
             assert b"".join([chunk async for chunk in artifacts.read(found[0])]) == contents[-1]
 
-        async with store.reading() as connection:
-            named = sorted(await connection.scalars(select(blob_table.c.key)))
+        named = sorted(row.key for row in await store.rows(select(blob_table.c.key)))
         assert await keys_of(blobs) == named, "each blob has its row, and each row its blob"
         assert not [key for key in named if key.startswith("old-")]
     messages = [line.split()[:2] for line in sent.read_text().splitlines()]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from fournos.client.errors import NotAllowedError, RefusedError
 from fournos.client.history import AsyncHistory
@@ -189,10 +189,13 @@ async def test_the_route_and_the_client(store: HistoryStore, history: AsyncHisto
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 async def test_sqlite_reads_the_runs_of_the_period(store: HistoryStore) -> None:
     """And not all runs of the kind, which are nearly all of the history."""
-    statement = usage_statement("sqlite", SINCE, UNTIL, None, "", ("FournosJob",))
-    async with store.reading() as connection:
+    statement = usage_statement(SINCE, UNTIL, None, "", ("FournosJob",))
+
+    def explain(connection: Connection) -> list[str]:
         sql = statement.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
-        plan = [row[-1] for row in await connection.execute(text(f"EXPLAIN QUERY PLAN {sql}"))]
+        return [row[-1] for row in connection.execute(text(f"EXPLAIN QUERY PLAN {sql}"))]
+
+    plan = await store.read(explain)
     searched = [step for step in plan if " runs " in step]
     assert searched, plan
     assert all("USING INDEX runs_ended" in step for step in searched), plan

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import event, text
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from fournos.client.errors import FournosError, MissingError, NotAllowedError, RefusedError
 from fournos.engine.kube.auth import FixedIdentity, Proof
@@ -109,19 +110,16 @@ async def test_a_pin_is_one_transaction(stage: Stage, monkeypatch: pytest.Monkey
     run = (await stage.history.run("job-1")).run
     await stage.history.keep(run, reason="mine")
     await stage.history.pin(run, reason="release")
-    async with stage.store.reading() as connection:
-        found = (await connection.execute(text("SELECT reason FROM keeps"))).scalars().all()
-    assert found == ["mine"], "a mark of somebody else stays as it is"
+    found = await stage.store.rows(text("SELECT reason FROM keeps"))
+    assert [row.reason for row in found] == ["mine"], "a mark of somebody else stays as it is"
     other = (await stage.history.run("job-1")).run
     await stage.history.release(other)
     await stage.history.unpin(other)
 
-    async with stage.store.writing() as connection:
-        await connection.execute(text("ALTER TABLE keeps RENAME TO elsewhere"))
+    await stage.store.execute(text("ALTER TABLE keeps RENAME TO elsewhere"))
     with pytest.raises(Exception, match="history"):
         await stage.history.pin(run)
-    async with stage.store.writing() as connection:
-        await connection.execute(text("ALTER TABLE elsewhere RENAME TO keeps"))
+    await stage.store.execute(text("ALTER TABLE elsewhere RENAME TO keeps"))
     assert await stage.history.baselines() == [], "nothing is pinned without its mark"
 
 
@@ -246,7 +244,8 @@ async def test_series_are_one_query_whatever_their_number(store: HistoryStore, s
     def note(_c: object, _cursor: object, statement: str, *_: object) -> None:
         asked.append(statement)
 
-    engine = store.database._engine.sync_engine
+    engine = store.database._engine
+    engine = engine.sync_engine if isinstance(engine, AsyncEngine) else engine
     event.listen(engine, "before_cursor_execute", note)
     found = await Results(store).series(fingerprint, None)
     event.remove(engine, "before_cursor_execute", note)
@@ -260,8 +259,7 @@ async def test_series_and_acknowledgements_go_with_their_last_run(stage: Stage, 
     await stage.history.acknowledge("job-20", "wanted")
 
     async def rows(table: str) -> int:
-        async with stage.store.reading() as connection:
-            return int(await connection.scalar(text(f"SELECT count(*) FROM {table}")) or 0)
+        return len(await stage.store.rows(text(f"SELECT * FROM {table}")))
 
     last = (await stage.history.run("job-30")).run
     await stage.history.pin(last)
@@ -274,9 +272,8 @@ async def test_series_and_acknowledgements_go_with_their_last_run(stage: Stage, 
 
 async def test_results_count_for_the_size_of_a_run(stage: Stage, blobs: Blobs) -> None:
     async def size(name: str) -> int:
-        async with stage.store.reading() as connection:
-            query = text(f"SELECT bytes FROM runs WHERE name = '{name}'")
-            return int(await connection.scalar(query) or 0)
+        (row,) = await stage.store.rows(text(f"SELECT bytes FROM runs WHERE name = '{name}'"))
+        return int(row.bytes)
 
     await stage.run(1, 100)
     before = await size("job-1")

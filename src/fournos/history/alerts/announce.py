@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
-from sqlalchemy import delete, func, select
+from sqlalchemy import Connection, delete, func, select
 from yarl import URL
 
 from fournos.engine.kube.api import Api
@@ -171,14 +171,14 @@ class Announcer:
     async def announce(self, store: HistoryStore) -> None:
         """Sends what is due; the rest is left to the next look when a receiver is down."""
         waiting, self._due = list(self._due.values())[:MOST], {}
-        await _expire(store, self._clock)
+        await store.execute(delete(announcements).where(announcements.c.made_at < self._clock.now() - KEPT))
         for news in waiting:
             if not await _remember(store, news, self._clock):
                 continue
             try:
                 await self._send(news, await _context(store, news))
             except NotSentError as error:
-                await _forget(store, news)
+                await store.execute(delete(announcements).where(announcements.c.message == news.id))
                 log.warning("no message about %s: %s", news.run, error)
                 if error.down:
                     break
@@ -201,10 +201,9 @@ async def announced(store: HistoryStore, run: Run) -> list[Announced]:
     statement = select(table).where(
         table.c.namespace_uid == indexed(run.namespace_uid), table.c.fingerprint == indexed(run.fingerprint)
     )
-    async with store.reading() as connection:
-        rows = (await connection.execute(statement)).all()
     return [
-        Announced(row.series, row.run, row.at, row.rises, NewsVerdict(row.state), row.made_at) for row in rows
+        Announced(row.series, row.run, row.at, row.rises, NewsVerdict(row.state), row.made_at)
+        for row in await store.rows(statement)
     ]
 
 
@@ -225,21 +224,14 @@ async def _remember(store: HistoryStore, news: News, clock: Clock) -> bool:
         for mark in news.marks
     ]
     same = select(func.count()).where(announcements.c.message == news.id)
-    async with store.writing() as connection:
-        if (await connection.execute(same)).scalar():
+
+    def put(connection: Connection) -> bool:
+        if connection.scalar(same):
             return False
-        statement = INSERT[store.database.dialect](announcements).on_conflict_do_nothing()
-        return bool((await connection.execute(statement.values(rows))).rowcount)
+        statement = INSERT[connection.dialect.name](announcements).on_conflict_do_nothing()
+        return bool(connection.execute(statement.values(rows)).rowcount)
 
-
-async def _forget(store: HistoryStore, news: News) -> None:
-    async with store.writing() as connection:
-        await connection.execute(delete(announcements).where(announcements.c.message == news.id))
-
-
-async def _expire(store: HistoryStore, clock: Clock) -> None:
-    async with store.writing() as connection:
-        await connection.execute(delete(announcements).where(announcements.c.made_at < clock.now() - KEPT))
+    return await store.write(put)
 
 
 async def _context(store: HistoryStore, news: News) -> NewsContext:

@@ -43,7 +43,7 @@ class BlobRows:
             measure(connection, number, self._store.namespace_bytes)
             return True
 
-        return await self._store.database.write(claim)
+        return await self._store.write(claim)
 
     async def unclaim_blobs(self, keys: Sequence[str]) -> None:
         """Removes the notes of deleted blobs."""
@@ -55,7 +55,7 @@ class BlobRows:
             for number in numbers:
                 measure(connection, number)
 
-        await self._store.database.write(unclaim)
+        await self._store.write(unclaim)
 
 
 _FIELDS: Final = tuple(field.name for field in fields(ContainerLog))
@@ -69,27 +69,28 @@ class LogRows(BlobRows):
         """Notes the log of a container, whose text is the blob of this key."""
         row: dict[str, Any] = {name: getattr(log, name) for name in _FIELDS}
         row |= {"task": indexed(log.task), "failing_text": message(log.failing_text), "key": key}
-        async with self._store.writing() as connection:
-            number = await connection.scalar(select(number_of(identity)))
+
+        def put(connection: Connection) -> None:
+            number = find_number(connection, identity)
             if number is not None:
-                statement = INSERT[self._store.database.dialect](logs).values(run_id=number, **row)
-                await connection.execute(statement.on_conflict_do_nothing())
+                statement = INSERT[connection.dialect.name](logs).values(run_id=number, **row)
+                connection.execute(statement.on_conflict_do_nothing())
+
+        await self._store.write(put)
 
     async def logs(self, identity: Identity) -> list[ContainerLog]:
         """Returns the logs of a run, in the order in which their containers started."""
         columns = select(*(logs.c[name] for name in _FIELDS))
         statement = columns.where(logs.c.run_id == number_of(identity)).order_by(*_ORDER)
-        async with self._store.reading() as connection:
-            return [ContainerLog(*row) for row in await connection.execute(statement)]
+        rows = await self._store.rows(statement)
+        return [ContainerLog(*row) for row in rows]
 
     async def key(self, identity: Identity, pod: str, container: str) -> str | None:
         """Returns the key of the blob with the log of a container; None if there is none."""
         statement = select(logs.c.key).where(
             logs.c.run_id == number_of(identity), logs.c.pod == pod, logs.c.container == container
         )
-        async with self._store.reading() as connection:
-            key: str | None = await connection.scalar(statement.limit(1))
-        return key
+        return await self._store.read(lambda connection: connection.scalar(statement.limit(1)))
 
 
 class ArtifactRows(BlobRows):
@@ -99,8 +100,7 @@ class ArtifactRows(BlobRows):
         """Returns the artifacts of a run, by the keys of their content, in the order of their paths."""
         mine = artifacts.c.run_id == number_of(identity)
         statement = select(artifacts).where(mine).order_by(artifacts.c.path)
-        async with self._store.reading() as connection:
-            rows = (await connection.execute(statement)).all()
+        rows = await self._store.rows(statement)
         return {row.key: Artifact(row.path, row.size, row.sha256, row.stored_at) for row in rows}
 
     async def put_artifact(self, identity: Identity, artifact: Artifact, key: str) -> str | None:
@@ -129,4 +129,4 @@ class ArtifactRows(BlobRows):
             )
             return replaced
 
-        return await self._store.database.write(put)
+        return await self._store.write(put)

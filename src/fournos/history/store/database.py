@@ -6,9 +6,9 @@ Alembic takes 8 MB, so it is imported only where a revision is missing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -30,7 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 
 class StoreError(Exception):
@@ -155,18 +155,12 @@ T = TypeVar("T")
 
 
 class Database:
-    """An open database.  In SQLite at most one transaction writes at a time; others wait BUSY_SECONDS.
+    """An open database.  In SQLite at most one transaction writes at a time; others wait BUSY_SECONDS."""
 
-    `read` and `write` run a whole transaction; `reading` and `writing` give a connection whose statements are
-    awaited one by one, each of which costs SQLite several changes of the thread.
-    """
-
-    def __init__(self, engine: AsyncEngine, sync: Engine | None = None) -> None:
-        """`sync`: for SQLite, which blocks the thread that uses it."""
+    def __init__(self, engine: Engine | AsyncEngine) -> None:
+        """`engine`: of SQLite one that blocks the thread that uses it; of PostgreSQL an asynchronous one."""
         self._engine = engine
-        self._single = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._turn = asyncio.Lock()
-        self._sync = sync
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="history")
 
     @property
@@ -185,22 +179,22 @@ class Database:
 
         In SQLite all its statements read one state of the database.
         """
-        if self._sync is not None:
-            with translated():
-                return await self._in_thread(self._sync, work, writes=False)
-        # PostgreSQL shows each statement the newest state; a transaction around one adds nothing.
         with translated():
-            async with self._single.connect() as connection:
+            if isinstance(self._engine, Engine):
+                return await self._in_thread(self._engine, work, writes=False)
+            async with self._engine.connect() as connection:
+                # PostgreSQL shows each statement the newest state; a transaction around one adds nothing.
+                await connection.execution_options(isolation_level="AUTOCOMMIT")
                 return await connection.run_sync(work)
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         """Calls `work` in a transaction that is committed at its end, and rolled back after an exception."""
-        if self._sync is not None:
-            with translated():
+        with translated():
+            if isinstance(self._engine, Engine):
                 async with self._turn:
-                    return await self._in_thread(self._sync, work, writes=True)
-        async with self.writing() as connection:
-            return await connection.run_sync(work)
+                    return await self._in_thread(self._engine, work, writes=True)
+            async with self._engine.begin() as connection:
+                return await connection.run_sync(work)
 
     async def _in_thread(self, engine: Engine, work: Callable[[Connection], T], *, writes: bool) -> T:
         def transaction() -> T:
@@ -215,26 +209,6 @@ class Database:
             await asyncio.wait([running])
             raise
 
-    @asynccontextmanager
-    async def reading(self) -> AsyncIterator[AsyncConnection]:
-        """A connection in a transaction that only reads."""
-        with translated():
-            async with self._engine.connect() as connection:
-                yield connection
-
-    @asynccontextmanager
-    async def writing(self) -> AsyncIterator[AsyncConnection]:
-        """A connection in a transaction that is committed at the end, and rolled back after an exception."""
-        with translated():
-            if self.dialect != "sqlite":
-                async with self._engine.begin() as connection:
-                    yield connection
-                return
-            async with self._turn, self._engine.connect() as connection:
-                await connection.execution_options(**{_WRITES: True})
-                async with connection.begin():
-                    yield connection
-
     async def size(self) -> int:
         """Returns the bytes of the database on disk; in SQLite with those of its write-ahead log."""
         if (path := self.path) is not None:
@@ -248,20 +222,20 @@ class Database:
 
         PostgreSQL does both by itself.  What was deleted stays in no file of SQLite after this.
         """
-        if self._sync is None:
+        if not isinstance(self._engine, Engine):
             return
         with translated():
             async with self._turn:
-                await asyncio.to_thread(_tidy, self._sync)
+                await asyncio.to_thread(_tidy, self._engine)
         # Connections that are open have the statistics of before.
-        self._sync.dispose()
-        await self._engine.dispose()
+        self._engine.dispose()
 
     async def close(self) -> None:
         await asyncio.to_thread(self._threads.shutdown)
-        if self._sync is not None:
-            self._sync.dispose()
-        await self._engine.dispose()
+        if isinstance(self._engine, Engine):
+            self._engine.dispose()
+        else:
+            await self._engine.dispose()
 
 
 async def open_database(url: str, busy_seconds: float = BUSY_SECONDS) -> Database:
@@ -270,18 +244,10 @@ async def open_database(url: str, busy_seconds: float = BUSY_SECONDS) -> Databas
     Raises StoreUsageError for a URL, a file or tables that cannot be used, StoreUnavailableError if the
     database does not answer.
     """
-    parsed = _parsed(url)
-    sync = None
-    if parsed.get_backend_name() == "sqlite":
-        _make_folder(Path(parsed.database or ""))
-        sync = _sync_engine(parsed, busy_seconds)
-    database = Database(_engine(parsed, busy_seconds), sync)
+    database = Database(_engine(_parsed(url), busy_seconds))
     try:
-        async with database.reading() as connection:
-            current = await connection.run_sync(is_current)
-        if not current:
-            async with database.writing() as connection:
-                await connection.run_sync(upgrade)
+        if not await database.read(is_current):
+            await database.write(upgrade)
     except BaseException:
         await database.close()
         raise
@@ -311,7 +277,7 @@ def _parsed(url: str) -> URL:
             raise StoreUsageError(
                 "sqlite:// needs the path of a file, like sqlite:////var/lib/fournos/history.db"
             )
-        return parsed.set(drivername="sqlite+aiosqlite")
+        return parsed.set(drivername="sqlite")
     if backend not in ("postgresql", "postgres"):
         raise StoreUsageError(f"{backend}: the history's database is sqlite:///… or postgresql://…")
     query = dict(parsed.query)
@@ -320,30 +286,19 @@ def _parsed(url: str) -> URL:
     return parsed.set(drivername="postgresql+asyncpg", query=query)
 
 
-def _engine(url: URL, busy_seconds: float) -> AsyncEngine:
-    if url.get_backend_name() == "sqlite":
-        engine = create_async_engine(url, pool_timeout=busy_seconds, connect_args={"timeout": busy_seconds})
-        _listen(engine.sync_engine)
-        return engine
-    return create_async_engine(
-        url, pool_timeout=busy_seconds, pool_pre_ping=True, connect_args={"timeout": busy_seconds}
-    )
-
-
-def _sync_engine(url: URL, busy_seconds: float) -> Engine:
-    """Returns the engine of SQLite whose connections are used by one thread after the other."""
+def _engine(url: URL, busy_seconds: float) -> Engine | AsyncEngine:
+    if url.get_backend_name() != "sqlite":
+        return create_async_engine(
+            url, pool_timeout=busy_seconds, pool_pre_ping=True, connect_args={"timeout": busy_seconds}
+        )
+    _make_folder(Path(url.database or ""))
+    # A connection is used by one thread after the other.
     engine = create_engine(
-        url.set(drivername="sqlite"),
-        pool_timeout=busy_seconds,
-        connect_args={"timeout": busy_seconds, "check_same_thread": False},
+        url, pool_timeout=busy_seconds, connect_args={"timeout": busy_seconds, "check_same_thread": False}
     )
-    _listen(engine)
-    return engine
-
-
-def _listen(engine: Engine) -> None:
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
+    return engine
 
 
 _PRAGMAS: Final = (

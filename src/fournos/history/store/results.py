@@ -12,14 +12,13 @@ from statistics import median
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, FromClause, Select, and_, func, literal, not_, or_, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.history.records import Document, Identity, uid_in
 from fournos.history.regressions.judge import JUDGED, other_images
 from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Received, Test
 from fournos.history.store.rows import identity_of, identity_text, indexed, unpack
-from fournos.history.store.runs import HistoryStore, documents_statement, find_number, number_of
+from fournos.history.store.runs import HistoryStore, find_number, number_of
 from fournos.history.store.schema import Time, kpi_values, labels, runs, series, tests
 from fournos.history.store.writes import MAX_TESTS, prepare, put_tests
 from fournos.systems.jobs.names import CONFIRMS_LABEL
@@ -51,7 +50,7 @@ class Results:
             most, namespace_bytes = self._max_tests, self._store.namespace_bytes
             return put_tests(connection, number, prepared, now, most=most, namespace_bytes=namespace_bytes)
 
-        return await self._store.database.write(put)
+        return await self._store.write(put)
 
     async def of(self, identity: Identity, *, last_attempt: bool = False) -> tuple[Test, ...]:
         """Returns the tests of a run, in the order in which they came.
@@ -62,8 +61,7 @@ class Results:
         if last_attempt:
             of_run = select(runs.c.id).where(runs.c.id == tests.c.run_id, _of_last_attempt())
             statement = statement.where(of_run.exists())
-        async with self._store.reading() as connection:
-            documents = (await connection.scalars(statement)).all()
+        documents = await self._store.read(lambda connection: connection.scalars(statement).all())
         return await asyncio.to_thread(lambda: tuple(map(_test, documents)))
 
     async def values_of(
@@ -88,13 +86,14 @@ class Results:
             .group_by(runs.c.cluster, runs.c.namespace, runs.c.uid, tests.c.id)
             .order_by(tests.c.id)
         )
-        async with self._store.reading() as connection:
-            rows = (await connection.execute(measured)).all()
-            if sum(row.values for row in rows) > most:
-                return None
-            documents = select(tests.c.id, tests.c.document).where(tests.c.id.in_({row.id for row in rows}))
-            packed = {row.id: row.document for row in await connection.execute(documents)}
-        return await asyncio.to_thread(_tests_by_run, rows, packed, frozenset(kpis))
+        rows = await self._store.rows(measured)
+        if sum(row.values for row in rows) > most:
+            return None
+        documents = select(tests.c.id, tests.c.document).where(tests.c.id.in_({row.id for row in rows}))
+        packed = await self._store.rows(documents)
+        return await asyncio.to_thread(
+            _tests_by_run, rows, {row.id: row.document for row in packed}, frozenset(kpis)
+        )
 
     async def labels_of(self, identities: Iterable[Identity]) -> dict[Identity, dict[str, str]]:
         """Returns the labels of the first test of each run, those that name a version included."""
@@ -110,8 +109,7 @@ class Results:
             .join(tests, tests.c.run_id == runs.c.id)
             .where(tests.c.id.in_(first))
         )
-        async with self._store.reading() as connection:
-            rows = (await connection.execute(statement)).all()
+        rows = await self._store.rows(statement)
         return await asyncio.to_thread(
             lambda: {identity_of(row): _labels(unpack(row.document)) for row in rows}
         )
@@ -119,9 +117,10 @@ class Results:
     async def names(self, found: Iterable[str]) -> dict[str, str]:
         """Returns the names of those of the runs, given as `Identity.text`, that are in the history."""
         uids = {uid_in(text) for text in found}
-        statement = select(runs.c.cluster, runs.c.namespace, runs.c.uid, runs.c.name)
-        async with self._store.reading() as connection:
-            rows = (await connection.execute(statement.where(runs.c.uid.in_(uids)))).all()
+        statement = select(runs.c.cluster, runs.c.namespace, runs.c.uid, runs.c.name).where(
+            runs.c.uid.in_(uids)
+        )
+        rows = await self._store.rows(statement)
         return {identity_text(row): row.name for row in rows}
 
     async def series(
@@ -142,12 +141,11 @@ class Results:
         conditions = [series.c.fingerprint == indexed(fingerprint), series.c.is_curve.is_(False)]
         conditions += [series.c.kpi_id == indexed(kpi_id)] if kpi_id else []
         statement = _newest_points(conditions, namespaces, newest, cluster=cluster)
-        async with self._store.reading() as connection:
-            found = (await connection.execute(statement)).all()
-            by_series = [list(rows)[:newest] for _, rows in groupby(found, key=lambda row: row.id)]
-            points = [_points(rows) for rows in by_series]
-            reruns = {point.run: point.confirms for each in points for point in each if point.confirms}
-            others = await _changed_images(connection, reruns)
+        found = await self._store.rows(statement)
+        by_series = [list(rows)[:newest] for _, rows in groupby(found, key=lambda row: row.id)]
+        points = [_points(rows) for rows in by_series]
+        reruns = {point.run: point.confirms for each in points for point in each if point.confirms}
+        others = await self._changed_images(reruns)
         return [
             Series(
                 rows[0].id,
@@ -173,33 +171,24 @@ class Results:
         conditions = [series.c.fingerprint == indexed(fingerprint)]
         statement = _newest_points(conditions, namespaces, JUDGED, cluster=cluster)
         values: dict[str, list[float]] = {}
-        async with self._store.reading() as connection:
-            for row in (await connection.execute(statement)).all():
-                if identity_text(row) not in left_out:
-                    values.setdefault(row.id, []).append(row.measured)
+        for row in await self._store.rows(statement):
+            if identity_text(row) not in left_out:
+                values.setdefault(row.id, []).append(row.measured)
         return values
 
+    async def _changed_images(self, reruns: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+        """Returns the images of each rerun that differ from those of its run.
 
-async def _changed_images(
-    connection: AsyncConnection, reruns: Mapping[str, str]
-) -> dict[str, tuple[str, ...]]:
-    """Returns the images of each rerun that differ from those of its run.
-
-    `reruns` maps reruns to the runs that they repeat, all as `Identity.text`.
-    """
-    if not reruns:
-        return {}
-    identities = {*reruns, *reruns.values()}
-    statement = documents_statement(map(uid_in, identities), Document.PROVENANCE)
-    stored = {identity_text(row): row.data for row in (await connection.execute(statement)).all()}
-    return await asyncio.to_thread(_compare_images, reruns, stored)
-
-
-def _compare_images(reruns: Mapping[str, str], stored: Mapping[str, bytes]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, dict[str, Any]] = {text: unpack(data) for text, data in stored.items()}
-    return {
-        rerun: other_images(found.get(run) or {}, found.get(rerun) or {}) for rerun, run in reruns.items()
-    }
+        `reruns` maps reruns to the runs that they repeat, all as `Identity.text`.
+        """
+        if not reruns:
+            return {}
+        identities = filter(None, map(Identity.of, {*reruns, *reruns.values()}))
+        documents = await self._store.documents(identities, Document.PROVENANCE)
+        found = {identity.text: provenance for identity, provenance in documents.items()}
+        return {
+            rerun: other_images(found.get(run) or {}, found.get(rerun) or {}) for rerun, run in reruns.items()
+        }
 
 
 def _points(rows: Iterable[Any]) -> tuple[Point, ...]:

@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import ColumnElement, Select, and_, delete, func, insert, select, text
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, text
 
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.metrics import Metrics
@@ -25,7 +24,7 @@ from fournos.history.records import PAGE_MAX, Ending, Identity, Query, Run
 from fournos.history.settings import StoreSettings
 from fournos.history.store.database import StoreUnavailableError
 from fournos.history.store.rows import indexed
-from fournos.history.store.runs import HistoryStore, number_of
+from fournos.history.store.runs import HistoryStore, find_number
 from fournos.history.store.schema import (
     acknowledgements,
     baselines,
@@ -113,10 +112,9 @@ async def expire(
     number = 0
     while batch := await _beyond(store, limits, now, cluster):
         number += await _remove(store, batch, TombstoneCause.EXPIRED, now, _may_expire())
-    async with store.writing() as connection:
-        old = [tombstones.c.cause == TombstoneCause.EXPIRED.value, tombstones.c.at < now - _FORGOTTEN]
-        old += [tombstones.c.cluster == indexed(cluster)] if cluster else []
-        await connection.execute(delete(tombstones).where(*old))
+    old = [tombstones.c.cause == TombstoneCause.EXPIRED.value, tombstones.c.at < now - _FORGOTTEN]
+    old += [tombstones.c.cluster == indexed(cluster)] if cluster else []
+    await store.execute(delete(tombstones).where(*old))
     await sweep_series(store)
     await sweep_blobs(store, files)
     return number
@@ -124,11 +122,8 @@ async def expire(
 
 async def erase(store: HistoryStore, files: Blobs, identities: Iterable[Identity], now: datetime) -> int:
     """Deletes these runs with their blobs, whatever their state, and returns their number."""
-    numbers: list[int] = []
-    async with store.reading() as connection:
-        for identity in identities:
-            found = await connection.scalar(select(number_of(identity)))
-            numbers += [] if found is None else [found]
+    found = await store.read(lambda connection: [find_number(connection, each) for each in identities])
+    numbers = [each for each in found if each is not None]
     number = 0
     for start in range(0, len(numbers), _BATCH):
         number += await _remove(store, numbers[start : start + _BATCH], TombstoneCause.DELETED, now)
@@ -156,34 +151,32 @@ async def sweep_blobs(store: HistoryStore, files: Blobs) -> None:
     """Deletes the blobs whose run is deleted."""
     ownerless = blob_table.c.run_id.is_(None)
     while True:
-        async with store.reading() as connection:
-            keys = (await connection.scalars(select(blob_table.c.key).where(ownerless).limit(_BATCH))).all()
+        keys = [row.key for row in await store.rows(select(blob_table.c.key).where(ownerless).limit(_BATCH))]
         if not keys:
             return
         await files.delete(keys)
-        async with store.writing() as connection:
-            await connection.execute(delete(blob_table).where(ownerless, blob_table.c.key.in_(keys)))
+        await store.execute(delete(blob_table).where(ownerless, blob_table.c.key.in_(keys)))
 
 
 async def sweep_series(store: HistoryStore) -> None:
     """Deletes the series without values, as their runs are deleted, and what was acknowledged of them."""
     unused = ~select(kpi_values.c.series).where(kpi_values.c.series == series.c.id).exists()
-    async with store.reading() as connection:
-        if await connection.scalar(select(series.c.id).where(unused).limit(1)) is None:
-            return
-    async with store.writing() as connection:
-        if store.database.dialect == "postgresql":
+
+    def sweep(connection: Connection) -> None:
+        if connection.dialect.name == "postgresql":
             # A push that is under way has its series and not yet its values; DELETE would not see them.
-            await connection.execute(text("LOCK TABLE series IN SHARE ROW EXCLUSIVE MODE"))
-        await connection.execute(delete(series).where(unused))
+            connection.execute(text("LOCK TABLE series IN SHARE ROW EXCLUSIVE MODE"))
+        connection.execute(delete(series).where(unused))
         known = select(series.c.id).where(series.c.id == acknowledgements.c.series).exists()
-        await connection.execute(delete(acknowledgements).where(~known))
+        connection.execute(delete(acknowledgements).where(~known))
+
+    if await store.rows(select(series.c.id).where(unused).limit(1)):
+        await store.write(sweep)
 
 
 async def report(store: HistoryStore, metrics: Metrics, cluster: str, expired: int) -> None:
     """Sets the metrics of the store, after a pass of the retention."""
-    async with store.reading() as connection:
-        number = await connection.scalar(select(func.count()).select_from(runs))
+    number = await store.read(lambda connection: connection.scalar(select(func.count()).select_from(runs)))
     set_metrics(
         metrics,
         database=await store.database.size(),
@@ -204,8 +197,7 @@ async def largest(store: HistoryStore, cluster: str) -> dict[str, int]:
         .order_by(size.desc())
         .limit(_NAMESPACES)
     )
-    async with store.reading() as connection:
-        return {namespace: int(used) for namespace, used in await connection.execute(statement)}
+    return {namespace: int(used) for namespace, used in await store.rows(statement)}
 
 
 def _may_expire() -> ColumnElement[bool]:
@@ -219,26 +211,21 @@ def _may_expire() -> ColumnElement[bool]:
 async def _beyond(store: HistoryStore, limits: RetentionLimits, now: datetime, cluster: str) -> Sequence[int]:
     """Returns the keys of some runs that are beyond a limit, the oldest end first."""
     mine = [runs.c.cluster == indexed(cluster)] if cluster else []
-    async with store.reading() as connection:
-        if limits.age is not None:
-            aged = select(runs.c.id).where(_may_expire(), runs.c.closed_at < now - limits.age, *mine)
-            if found := await _first(connection, aged.order_by(runs.c.closed_at, runs.c.id)):
-                return found
-        if limits.runs is None:
-            return []
-        # Each ended run's place in its namespace, the newest end first.
-        place = func.row_number().over(
-            partition_by=(runs.c.cluster, runs.c.namespace_uid),
-            order_by=(runs.c.closed_at.desc(), runs.c.id.desc()),
-        )
-        ended = select(runs.c.id, place.label("place")).where(runs.c.closed_at.is_not(None), *mine).subquery()
-        beyond = select(runs.c.id).join(ended, ended.c.id == runs.c.id)
-        beyond = beyond.where(_may_expire(), ended.c.place > limits.runs)
-        return await _first(connection, beyond.order_by(runs.c.closed_at, runs.c.id))
-
-
-async def _first(connection: AsyncConnection, statement: Select[Any]) -> Sequence[int]:
-    return (await connection.scalars(statement.limit(_BATCH))).all()
+    oldest = select(runs.c.id).where(_may_expire()).order_by(runs.c.closed_at, runs.c.id).limit(_BATCH)
+    if limits.age is not None:
+        aged = oldest.where(runs.c.closed_at < now - limits.age, *mine)
+        if found := await store.rows(aged):
+            return [row.id for row in found]
+    if limits.runs is None:
+        return []
+    # Each ended run's place in its namespace, the newest end first.
+    place = func.row_number().over(
+        partition_by=(runs.c.cluster, runs.c.namespace_uid),
+        order_by=(runs.c.closed_at.desc(), runs.c.id.desc()),
+    )
+    ended = select(runs.c.id, place.label("place")).where(runs.c.closed_at.is_not(None), *mine).subquery()
+    beyond = oldest.join(ended, ended.c.id == runs.c.id).where(ended.c.place > limits.runs)
+    return [row.id for row in await store.rows(beyond)]
 
 
 async def _remove(
@@ -249,12 +236,14 @@ async def _remove(
     *conditions: ColumnElement[bool],
 ) -> int:
     """Deletes the runs that still meet the conditions; a tombstone keeps each from being recorded again."""
-    async with store.writing() as connection:
-        identity = (runs.c.cluster, runs.c.namespace, runs.c.uid)
-        deleted = await connection.execute(
-            delete(runs).where(runs.c.id.in_(numbers), *conditions).returning(*identity)
-        )
+    statement = delete(runs).where(runs.c.id.in_(numbers), *conditions)
+    identity = (runs.c.cluster, runs.c.namespace, runs.c.uid)
+
+    def remove(connection: Connection) -> int:
+        deleted = connection.execute(statement.returning(*identity))
         gone = [{**row._mapping, "at": now, "cause": cause.value} for row in deleted]
         if gone:
-            await connection.execute(insert(tombstones), gone)
-    return len(gone)
+            connection.execute(insert(tombstones), gone)
+        return len(gone)
+
+    return await store.write(remove)

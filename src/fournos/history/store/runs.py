@@ -5,16 +5,17 @@ from __future__ import annotations
 import base64
 import binascii
 from asyncio import to_thread
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Executable,
+    Row,
     Select,
     bindparam,
     delete,
@@ -25,7 +26,6 @@ from sqlalchemy import (
     tuple_,
     union_all,
 )
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.history.records import PAGE_MAX, Detail, Document, Identity, KeepMark, Page, Query, Record, Run
 from fournos.history.store import rows, writes
@@ -92,15 +92,6 @@ def documents_of(
         return {}
     found = connection.execute(_DOCUMENTS, {"number": number, "names": names})
     return {Document(name): unpack(data) for name, data in found}
-
-
-def documents_statement(uids: Iterable[str], name: Document) -> Select[Any]:
-    """Selects a document of runs, with the columns that identify the run."""
-    return (
-        select(runs.c.cluster, runs.c.namespace, runs.c.uid, documents.c.data)
-        .join(documents, documents.c.run_id == runs.c.id)
-        .where(runs.c.uid.in_({indexed(uid) for uid in uids}), documents.c.name == name.value)
-    )
 
 
 def open_runs(
@@ -216,6 +207,7 @@ def _position(cursor: str) -> tuple[datetime, int]:
     return position
 
 
+T = TypeVar("T")
 _BATCH: Final = 500
 """Runs that an iteration reads at once."""
 
@@ -224,7 +216,7 @@ class HistoryStore:
     """Reads and writes the history.  Every method is one transaction.
 
     Raises StoreUnavailableError while the database does not answer or has no space: the same call may succeed
-    later.  Modules with tables of their own use `reading` and `writing`.
+    later.  Modules with tables of their own use `read`, `rows`, `write` and `execute`.
     """
 
     def __init__(self, database: Database, namespace_bytes: int = 0) -> None:
@@ -251,44 +243,52 @@ class HistoryStore:
     async def __aexit__(self, *_error: object) -> None:
         await self.close()
 
-    def reading(self) -> AbstractAsyncContextManager[AsyncConnection]:
-        """A connection in a transaction that only"""
-        return self.database.reading()
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Calls `work` with a connection that only reads, and returns its result."""
+        return await self.database.read(work)
 
-    def writing(self) -> AbstractAsyncContextManager[AsyncConnection]:
-        """A connection in a transaction that is committed at the end, and rolled back after an exception."""
-        return self.database.writing()
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Calls `work` in a transaction that is committed at its end, and rolled back after an exception."""
+        return await self.database.write(work)
+
+    async def rows(self, statement: Executable) -> Sequence[Row[*tuple[Any, ...]]]:
+        """Returns the rows that a statement selects."""
+        return await self.read(lambda connection: connection.execute(statement).all())
+
+    async def execute(self, statement: Executable) -> int:
+        """Executes one statement that writes, and returns the number of rows that it has changed."""
+        return await self.write(lambda connection: connection.execute(statement).rowcount)
 
     async def ping(self) -> None:
         """Reads one row.  Raises StoreUnavailableError if the database does not answer."""
-        await self.database.read(lambda connection: connection.execute(select(runs.c.id).limit(1)).first())
+        await self.read(lambda connection: connection.execute(select(runs.c.id).limit(1)).first())
 
     async def record(self, record: Record) -> bool:
         """Inserts or updates a run.  False: the stored one is newer, or was deleted from the history."""
         try:
-            await self.database.write(lambda connection: writes.put(connection, record, self.namespace_bytes))
+            await self.write(lambda connection: writes.put(connection, record, self.namespace_bytes))
         except writes.RecordRefusedError:
             return False
         return True
 
     async def get(self, identity: Identity) -> Run | None:
         """Returns the run; None if there is none of this identity."""
-        return await self.database.read(lambda connection: find_run(connection, identity))
+        return await self.read(lambda connection: find_run(connection, identity))
 
     async def find(self, query: Query) -> Page:
         """Returns a page of the runs that match, the newest submission first.
 
         Raises StoreQueryError for a query that is not valid.
         """
-        return await self.database.read(lambda connection: find_page(connection, query))
+        return await self.read(lambda connection: find_page(connection, query))
 
     async def detail(self, query: Query, documents: Iterable[Document] = ()) -> Detail | None:
         """Returns the newest run that matches, with these documents, in one read."""
-        return await self.database.read(lambda connection: find_detail(connection, query, documents))
+        return await self.read(lambda connection: find_detail(connection, query, documents))
 
     async def namespaces(self) -> list[tuple[str, str]]:
         """Returns the name and the UID of each namespace that has runs."""
-        return await self.database.read(find_namespaces)
+        return await self.read(find_namespaces)
 
     async def document(self, identity: Identity, name: Document) -> Any | None:
         """Returns a document of a run; None if it has none of this name."""
@@ -297,13 +297,17 @@ class HistoryStore:
             found = documents_of(connection, find_number(connection, identity), [name])
             return found.get(name)
 
-        return await self.database.read(read)
+        return await self.read(read)
 
     async def documents(self, identities: Iterable[Identity], name: Document) -> dict[Identity, Any]:
         """Returns a document of each of the runs that has one of this name."""
-        statement = documents_statement((identity.uid for identity in identities), name)
-        async with self.reading() as connection:
-            stored = (await connection.execute(statement)).all()
+        uids = {indexed(identity.uid) for identity in identities}
+        statement = (
+            select(runs.c.cluster, runs.c.namespace, runs.c.uid, documents.c.data)
+            .join(documents, documents.c.run_id == runs.c.id)
+            .where(runs.c.uid.in_(uids), documents.c.name == name.value)
+        )
+        stored = await self.rows(statement)
         return await to_thread(lambda: {rows.identity_of(row): unpack(row.data) for row in stored})
 
     async def open_runs(self, cluster: str, kind: str) -> AsyncIterator[Run]:
@@ -311,7 +315,7 @@ class HistoryStore:
         last = 0
         while True:
             read = partial(open_runs, cluster=cluster, kind=kind, after=last, limit=_BATCH)
-            batch = await self.database.read(read)
+            batch = await self.read(read)
             for _, run in batch:
                 yield run
             if len(batch) < _BATCH:
@@ -320,15 +324,18 @@ class HistoryStore:
 
     async def keep(self, identity: Identity, on: bool, *, by: str, reason: str, now: datetime) -> bool:
         """Marks a run as one that never expires, or takes the mark away.  False: there is no such run."""
-        async with self.writing() as connection:
-            number = await connection.scalar(select(number_of(identity)))
+
+        def mark(connection: Connection) -> bool:
+            number = find_number(connection, identity)
             if number is None:
                 return False
-            await connection.execute(delete(keeps).where(keeps.c.run_id == number))
+            connection.execute(delete(keeps).where(keeps.c.run_id == number))
             if on:
-                mark = {"run_id": number, "at": now, "by": indexed(by), "reason": message(reason)}
-                await connection.execute(insert(keeps).values(mark))
+                row = {"run_id": number, "at": now, "by": indexed(by), "reason": message(reason)}
+                connection.execute(insert(keeps).values(row))
             return True
+
+        return await self.write(mark)
 
     async def kept(self, identities: Iterable[Identity]) -> set[Identity]:
         """Returns those of the runs, of a page, that never expire: marked ones, and baselines."""
@@ -337,9 +344,8 @@ class HistoryStore:
         names = select(runs.c.cluster, runs.c.namespace, runs.c.uid).where(
             runs.c.uid.in_([uid for _, _, uid in by_columns]), runs.c.id.in_(marked)
         )
-        async with self.reading() as connection:
-            found = [tuple(row) for row in await connection.execute(names)]
-        return {by_columns[row] for row in found if row in by_columns}
+        found = await self.rows(names)
+        return {by_columns[key] for row in found if (key := tuple(row)) in by_columns}
 
 
 def number_of(identity: Identity) -> Any:

@@ -11,6 +11,7 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     CompoundSelect,
+    Connection,
     Double,
     Select,
     and_,
@@ -23,7 +24,6 @@ from sqlalchemy import (
     type_coerce,
     union_all,
 )
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import RUNS
@@ -60,16 +60,12 @@ async def used(
     """
     if namespaces == ():
         return added(())
-    async with store.reading() as connection:
-        statement = usage_statement(
-            store.database.dialect, since, until, namespaces, namespace, kinds, cluster=cluster
-        )
-        rows = (await connection.execute(statement)).all()
+    statement = usage_statement(since, until, namespaces, namespace, kinds, cluster=cluster)
+    rows = await store.rows(statement)
     return added(Sum(*row) for row in rows)
 
 
 def usage_statement(
-    dialect: str,
     since: datetime,
     until: datetime,
     namespaces: tuple[str, ...] | None,
@@ -89,7 +85,7 @@ def usage_statement(
     statement = select(*_SHARED.values(), hours.label("hours"), is_lock.label("is_lock")).where(
         started < end, or_(ended.is_(None), ended > begin), first < last
     )
-    statement = in_scope(statement, dialect, namespaces, namespace, kinds, cluster)
+    statement = in_scope(statement, namespaces, namespace, kinds, cluster)
     period = statement.cte("period").prefix_with("MATERIALIZED")  # read once for all sums
     sums = [(of, column, 0) for of, column in _SHARED.items()]
     return union_all(
@@ -104,7 +100,6 @@ def usage_statement(
 
 def in_scope(
     statement: Select[Any],
-    dialect: str,
     namespaces: tuple[str, ...] | None,
     namespace: str,
     kinds: Sequence[str],
@@ -133,11 +128,10 @@ async def typical(store: HistoryStore, jobs: list[Run]) -> list[Typical]:
 
     A job is compared with runs of its own namespace alone: an estimate shows nothing of others.
     """
-    found: dict[tuple[object, ...], tuple[float, ...]] = {}
-    async with store.reading() as connection:
-        for job in jobs:
-            if (key := _kind(job)) not in found:
-                found[key] = await _durations(connection, job)
+    by_kind = {_kind(job): job for job in jobs}
+    found = await store.read(
+        lambda connection: {kind: _durations(connection, job) for kind, job in by_kind.items()}
+    )
     return [_typical(job, found[_kind(job)]) for job in jobs]
 
 
@@ -158,7 +152,7 @@ def _kind(job: Run) -> tuple[object, ...]:
     )
 
 
-async def _durations(connection: AsyncConnection, job: Run) -> tuple[float, ...]:
+def _durations(connection: Connection, job: Run) -> tuple[float, ...]:
     # Failed runs count: they occupy a cluster, too.  Clocks differ, so that a duration can be negative.
     begun = type_coerce(func.coalesce(runs.c.running_at, runs.c.started_at, runs.c.admitted_at), BigInteger)
     length = type_coerce(runs.c.ended_at, BigInteger) - begun
@@ -172,7 +166,7 @@ async def _durations(connection: AsyncConnection, job: Run) -> tuple[float, ...]
             length >= 0,
         )
         newest = statement.order_by(runs.c.submitted_at.desc(), runs.c.id.desc()).limit(MAX_RUNS)
-        seconds = tuple(float(one) / _SECOND for one in await connection.scalars(newest))
+        seconds = tuple(float(one) / _SECOND for one in connection.scalars(newest))
         if len(seconds) >= MIN_RUNS:
             return seconds
     return ()

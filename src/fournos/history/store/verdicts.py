@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, delete, func, insert, select
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
 
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.metrics import Metrics
@@ -50,29 +50,28 @@ class Verdicts:
 
         False: there is no such run, or it has no fingerprint.
         """
-        async with self._store.writing() as connection:
-            statement = select(runs.c.id, runs.c.namespace_uid, runs.c.fingerprint)
-            run = (await connection.execute(statement.where(runs.c.id == number_of(identity)))).first()
+        statement = select(runs.c.id, runs.c.namespace_uid, runs.c.fingerprint)
+
+        def put(connection: Connection) -> bool:
+            run = connection.execute(statement.where(runs.c.id == number_of(identity))).first()
             if run is None or not run.fingerprint:
                 return False
             place = {"namespace_uid": run.namespace_uid, "fingerprint": run.fingerprint}
-            await connection.execute(
-                delete(baselines).where(*(baselines.c[k] == v for k, v in place.items()))
-            )
+            connection.execute(delete(baselines).where(*(baselines.c[k] == v for k, v in place.items())))
             row = {"run_id": run.id, "at": now, "by": indexed(by), "reason": message(reason)}
-            await connection.execute(insert(baselines).values({**place, **row}))
+            connection.execute(insert(baselines).values({**place, **row}))
             # A baseline that is replaced stays kept: a person decides when it may go.  An earlier mark stays.
-            mark = INSERT[self._store.database.dialect](keeps).values(
-                {**row, "reason": message(f"baseline: {reason}")}
-            )
-            await connection.execute(mark.on_conflict_do_nothing(index_elements=["run_id"]))
-        return True
+            mark = {**row, "reason": message(f"baseline: {reason}")}
+            keep = INSERT[connection.dialect.name](keeps).values(mark)
+            connection.execute(keep.on_conflict_do_nothing(index_elements=["run_id"]))
+            return True
+
+        return await self._store.write(put)
 
     async def unpin(self, identity: Identity) -> bool:
         """Ends that a run is the baseline; its keep mark stays.  False: it is none."""
-        where = baselines.c.run_id == number_of(identity)
-        async with self._store.writing() as connection:
-            return bool((await connection.execute(delete(baselines).where(where))).rowcount)
+        statement = delete(baselines).where(baselines.c.run_id == number_of(identity))
+        return bool(await self._store.execute(statement))
 
     async def baseline(self, namespace_uid: str, fingerprint: str) -> Baseline | None:
         pinned = await self.baselines(
@@ -105,9 +104,7 @@ class Verdicts:
             .where(*where)
             .order_by(baselines.c.at.desc(), runs.c.id.desc())
         )
-        async with self._store.reading() as connection:
-            found = (await connection.execute(statement)).all()
-        return [Baseline(run_of(row[:-3]), *row[-3:]) for row in found]
+        return [Baseline(run_of(row[:-3]), *row[-3:]) for row in await self._store.rows(statement)]
 
     async def acknowledge(self, namespace_uid: str, *made: Acknowledgement) -> None:
         """Stores acknowledgements; one of the same place in the same series is replaced."""
@@ -126,11 +123,14 @@ class Verdicts:
             for acknowledgement in made
         ]
         place = ("namespace_uid", "series", "run", "rises")
-        async with self._store.writing() as connection:
+
+        def put(connection: Connection) -> None:
             for row in rows:
-                await connection.execute(delete(table).where(*(table.c[name] == row[name] for name in place)))
-            if rows:
-                await connection.execute(insert(table), rows)
+                connection.execute(delete(table).where(*(table.c[name] == row[name] for name in place)))
+            connection.execute(insert(table), rows)
+
+        if rows:
+            await self._store.write(put)
 
     async def withdraw(
         self,
@@ -152,8 +152,7 @@ class Verdicts:
         if kpi_id:
             ids = select(series_table.c.id).where(series_table.c.kpi_id == indexed(kpi_id))
             where.append(table.c.series.in_(ids))
-        async with self._store.writing() as connection:
-            return int((await connection.execute(delete(table).where(*where))).rowcount)
+        return await self._store.execute(delete(table).where(*where))
 
     async def acknowledged(
         self, series: Iterable[str], namespaces: tuple[str, ...] | None, *, cluster: str = ""
@@ -166,11 +165,9 @@ class Verdicts:
             statement = statement.where(table.c.namespace_uid.in_(namespaces))
         if cluster:
             statement = statement.where(_of_cluster(cluster))
-        async with self._store.reading() as connection:
-            rows = (await connection.execute(statement)).all()
         return [
             Acknowledgement(row.series, row.run, row.at, row.rises, row.reason, row.by, row.made_at)
-            for row in rows
+            for row in await self._store.rows(statement)
         ]
 
 
@@ -245,8 +242,7 @@ async def newest_runs(
     )
     if wanted := list(map(indexed, owners)):
         statement = statement.where(runs.c.owner.in_(wanted))
-    async with store.reading() as connection:
-        return [run_of(row) for row in (await connection.execute(statement)).all()]
+    return [run_of(row) for row in await store.rows(statement)]
 
 
 async def suspects_regression(store: HistoryStore, identity: Identity) -> bool:
@@ -328,6 +324,5 @@ async def _under_way(store: HistoryStore) -> frozenset[str]:
         .join(labels, labels.c.run_id == runs.c.id)
         .where(labels.c.name == CONFIRMS_LABEL, runs.c.closed_at.is_(None))
     )
-    async with store.reading() as connection:
-        rows = (await connection.execute(statement)).all()
+    rows = await store.rows(statement)
     return frozenset(f"{cluster}/{namespace}/{uid}" for cluster, namespace, uid in rows)
