@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import fournos
-from fournos.app.parts import PARTS, TABLE, reference
+from fournos.app.parts import PARTS, TABLE
 from fournos.app.run import main
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.clock import SystemClock
@@ -149,10 +149,6 @@ def test_all_that_is_declared_is_served() -> None:
         assert f"# TYPE {row.name} {kind}\n" in text
     assert "fournos_minicluster_brokers 0.0" in text, "a gauge without labels is there from the start"
     assert isinstance(TABLE[0], Gauge)
-
-
-def test_the_reference_page_is_the_table() -> None:
-    assert (ROOT / "docs/reference/metrics.md").read_text() == reference()
 
 
 def test_what_is_not_declared_is_refused() -> None:

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from dev import demo, endings, run, setup
-from dev.endings import ROWS, evidence
+from dev.endings import evidence
 from dev.rollout import await_rollout
 from devcluster import DevclusterError, cli
-from devcluster.endings import FAILED, INTERRUPTED, explained
+from devcluster.endings import FAILED, INTERRUPTED
 from devcluster.errors import CommandFailedError, ComponentFailedError
 from devcluster.kubectl import rolled_out
 from fournos.client.errors import from_kube
@@ -126,10 +126,6 @@ def test_a_rollout_that_is_late_shows_the_last_lines_of_its_pods() -> None:
         await_rollout(kubectl, "fournos-history", limit=0)
     assert "Permission denied" in error.value.evidence, "what can be read is shown, whatever cannot"
     assert "kubectl get pods failed" in error.value.evidence
-
-
-def test_what_no_row_has_is_a_fault_of_the_program() -> None:
-    assert explained(KeyError("x"), ROWS) is None
 
 
 # --- When a Deployment has rolled out: not by the conditions, which a broken image leaves behind -----

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
@@ -15,28 +15,30 @@ from devcluster.errors import DevclusterError
 from devcluster.network import Network, choose_index
 
 
-def test_the_first_subnet_is_taken_on_an_empty_machine() -> None:
-    assert choose_index(recorded=[], in_use=[]) == 1
+@pytest.mark.parametrize(
+    ("recorded", "in_use", "index"),
+    [
+        ((), (), 1),
+        ({1, 2, 4}, (), 3),
+        ((), ("10.240.1.0/24", "10.240.2.128/25", "192.168.0.0/16"), 3),
+        (range(1, 254), (), 254),
+    ],
+    ids=["empty machine", "recorded, without an interface", "addresses or routes", "254 are the limit"],
+)
+def test_the_first_free_subnet_is_taken(recorded: Collection[int], in_use: Sequence[str], index: int) -> None:
+    assert choose_index(recorded=recorded, in_use=[IPv4Network(one) for one in in_use]) == index
 
 
-def test_a_recorded_cluster_keeps_its_subnet_even_while_it_has_no_interface() -> None:
-    assert choose_index(recorded={1, 2, 4}, in_use=[]) == 3
-
-
-def test_an_address_or_route_of_the_machine_is_avoided() -> None:
-    in_use = [IPv4Network("10.240.1.0/24"), IPv4Network("10.240.2.128/25"), IPv4Network("192.168.0.0/16")]
-    assert choose_index(recorded=[], in_use=in_use) == 3
-
-
-def test_a_wide_route_over_all_subnets_is_reported() -> None:
-    with pytest.raises(DevclusterError, match="No free subnet"):
-        choose_index(recorded=[], in_use=[IPv4Network("10.0.0.0/8")])
-
-
-def test_254_clusters_are_the_limit() -> None:
-    assert choose_index(recorded=range(1, 254), in_use=[]) == 254
-    with pytest.raises(DevclusterError, match="list"):
-        choose_index(recorded=range(1, 255), in_use=[])
+@pytest.mark.parametrize(
+    ("recorded", "in_use", "message"),
+    [((), [IPv4Network("10.0.0.0/8")], "No free subnet"), (range(1, 255), [], "list")],
+    ids=["a route over all subnets", "254 clusters"],
+)
+def test_no_free_subnet_is_reported(
+    recorded: Collection[int], in_use: Sequence[IPv4Network], message: str
+) -> None:
+    with pytest.raises(DevclusterError, match=message):
+        choose_index(recorded=recorded, in_use=in_use)
 
 
 def test_names_fit_linux() -> None:

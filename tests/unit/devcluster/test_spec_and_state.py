@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from devcluster import checkout, cli, cluster, paths, state, versions
+from devcluster import checkout, cli, cluster, state, versions
 from devcluster.cluster import differs_in_kueue_alone
 from devcluster.errors import DevclusterError
 from devcluster.locks import file_lock
@@ -147,26 +147,6 @@ def test_a_kueue_is_started_anew_where_nothing_but_its_configuration_differs() -
 SETS = [Versions.named(name) for name in versions.SETS]
 
 
-@pytest.mark.parametrize("wanted", SETS, ids=str)
-def test_the_cache_is_named_by_what_is_built(
-    wanted: Versions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FOURNOS_CACHE", str(tmp_path))
-    before = wanted.cache()
-    assert before.parent == tmp_path
-    copy = tmp_path / "go"
-    for source in paths.GO_SOURCES.rglob("*"):
-        if source.is_file():
-            target = copy / source.relative_to(paths.GO_SOURCES)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(source.read_bytes())
-    monkeypatch.setattr(versions, "GO_SOURCES", copy)
-    assert wanted.cache() == before
-    with (copy / "hyper/main.go").open("a") as file:
-        file.write("// changed\n")
-    assert wanted.cache() != before
-
-
 def test_the_environment_names_the_set_and_a_cluster_remembers_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(versions.VARIABLE, "2025")
     spec = ClusterSpec(name="a")
@@ -261,22 +241,6 @@ def test_a_cluster_that_would_not_go_is_named_and_keeps_no_other(monkeypatch: py
     assert state.names() == ["b"]
 
 
-def test_what_is_up_is_listed_with_the_way_to_end_it() -> None:
-    records = [
-        Record(spec=ClusterSpec(name="fournos-test"), shape="s"),
-        Record(spec=ClusterSpec(name="cp", profile="control-plane"), shape="s"),
-        _made("far-away"),
-    ]
-    assert checkout.notice(records).splitlines() == [
-        "Still up, so that the next run starts sooner: 2 clusters of this checkout",
-        "  fournos-test  2026  full",
-        "  cp            2026  control-plane",
-        "End all of them:      make teardown",
-        "Keep none next time:  make test KEEP_CLUSTERS=no",
-    ]
-    assert checkout.notice([_made("far-away")]) == ""
-
-
 def test_after_a_command_the_clusters_are_listed_and_its_exit_code_returned() -> None:
     Record(spec=ClusterSpec(name="left"), shape="s").save()
     done = subprocess.run(
@@ -316,34 +280,3 @@ def test_none_is_kept_of_a_command_that_was_interrupted(number: signal.Signals, 
             process.send_signal(number)
         assert process.wait(timeout=30) == 128 + number
     assert state.names() == []
-
-
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, 0)], ids=["TERM", "INT"]
-)
-def test_none_is_kept_when_the_signal_comes_while_the_command_starts(
-    number: signal.Signals, code: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _made("left")
-    start = subprocess.Popen
-
-    def interrupted(words: list[str]) -> subprocess.Popen[bytes]:
-        process = start(words)
-        os.kill(os.getpid(), number)
-        return process
-
-    monkeypatch.setattr(checkout.subprocess, "Popen", interrupted)
-    command = "sleep 60" if number == signal.SIGTERM else "exit 0"
-    assert checkout.around(["sh", "-c", command], keep=False, progress=Progress(quiet=True)) == code
-    assert state.names() == []
-
-
-@pytest.mark.parametrize(("code", "expected"), [(0, 4), (3, 3)])
-def test_what_failed_before_is_a_failure(code: int, expected: int) -> None:
-    words = ["around", "--earlier=4", "--", "sh", "-c", f"exit {code}"]
-    assert CliRunner().invoke(cli.app, words).exit_code == expected
-
-
-def test_a_command_that_cannot_be_started_is_named() -> None:
-    with pytest.raises(DevclusterError, match="no-such-program"):
-        checkout.around(["no-such-program"], keep=True, progress=Progress(quiet=True))

@@ -13,7 +13,7 @@ from typing import Any
 from fournos.engine.kube.errors import ConnectionLostError
 from fournos.engine.kube.fleet import Fleet, FleetWatch, Probe
 from fournos.engine.kube.resource import NODE
-from tests.fakes.clusters import FakeCluster, FakeClusters
+from tests.fakes.clusters import FakeCluster, FakeClusters, kubeconfig
 from tests.unit.engine.runtime.loop import START, LoopClock
 
 ONE, TWO = "https://10.0.0.1:6443", "https://10.0.0.2:6443"
@@ -78,6 +78,18 @@ def one(*nodes: str) -> tuple[FakeClusters, FakeCluster]:
     for node in nodes:
         cluster.put(node)
     return clusters, cluster
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    *nodes: str, watches: Sequence[FleetWatch] = (FleetWatch(NODE),)
+) -> AsyncIterator[tuple[Running, FakeCluster]]:
+    """A fleet that has had one cluster, `a`, for a second."""
+    clusters, cluster = one(*nodes)
+    async with running(clusters, watches) as run:
+        run.fleet.connect("a", kubeconfig(ONE), version="1")
+        await asyncio.sleep(1)
+        yield run, cluster
 
 
 def at(seconds: float) -> Any:

@@ -92,25 +92,21 @@ def test_versions_compare_as_numbers() -> None:
     assert store.observe("MODIFIED", thing("100")) is not None
 
 
-def test_assume_does_not_go_back_behind_an_event() -> None:
+@pytest.mark.parametrize(
+    ("seen", "assumed", "expected"),
+    [
+        (lambda store: store.observe("MODIFIED", thing("12")), thing("11"), "12"),
+        (lambda store: store.observe("DELETED", thing("12")), thing("11"), None),
+        (lambda store: store.observe("DELETED", thing("12")), thing("13", uid="new"), "13"),
+        (lambda store: store.replace([], "20"), thing("11"), None),
+    ],
+    ids=["changed since", "deleted since", "made anew after its deletion", "not in a later list"],
+)
+def test_assume_does_not_go_back_behind_what_was_seen(seen: Any, assumed: Obj, expected: str | None) -> None:
     store = filled(thing("5"))
-    store.observe("MODIFIED", thing("12"))
-    store.assume(thing("11"))
-    assert version(store) == "12"
-
-
-def test_assume_does_not_resurrect_what_was_deleted_since() -> None:
-    store = filled(thing("5"))
-    store.observe("DELETED", thing("12"))
-    store.assume(thing("11"))
-    assert version(store) is None
-
-
-def test_nor_what_a_relist_no_longer_has() -> None:
-    store = filled(thing("5"))
-    store.replace([], "20")
-    store.assume(thing("11"))
-    assert version(store) is None
+    seen(store)
+    store.assume(assumed)
+    assert version(store) == expected
 
 
 def test_nor_what_the_watch_has_passed() -> None:
@@ -118,13 +114,6 @@ def test_nor_what_the_watch_has_passed() -> None:
     store.bookmark(30)
     store.assume(thing("11"))
     assert version(store) is None
-
-
-def test_an_object_made_anew_after_its_deletion_is_taken() -> None:
-    store = filled(thing("5"))
-    store.observe("DELETED", thing("12"))
-    store.assume(thing("13", uid="new"))
-    assert version(store) == "13"
 
 
 def test_the_late_delete_of_its_predecessor_leaves_an_assumed_object() -> None:

@@ -190,20 +190,6 @@ def test_queue_and_priority_follow_the_labels() -> None:
     assert isinstance(default, Create) and default.body["spec"]["priority"] == 1
 
 
-def test_a_prebuilt_workload_is_taken_over_or_out_of_sync() -> None:
-    labels = {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/prebuilt-workload-name": "pre"}
-    job = Toy(labels=labels)
-    assert go(job).reason == "PrebuiltWorkloadNotFound"
-    free = made(Toy(), ownerReferences=[], name="pre")
-    taken = patch_of(go(job, prebuilt=free))
-    assert taken.body["metadata"]["ownerReferences"][0]["uid"] == "u1"
-    own = made(Toy(), name="pre")
-    assert not go(job, prebuilt=own).steps
-    other = Toy(labels=labels, cpu="9")
-    shown = condition(patch_of(go(other, prebuilt=own)).body, "Finished")
-    assert shown is not None and shown["reason"] == "OutOfSync"
-
-
 def test_a_prebuilt_workload_of_another_owner_is_never_written() -> None:
     labels = {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/prebuilt-workload-name": "pre"}
     owner = {"apiVersion": "example.com/v1", "kind": "Toy", "name": "other", "uid": "u2", "controller": True}
@@ -213,13 +199,6 @@ def test_a_prebuilt_workload_of_another_owner_is_never_written() -> None:
             outcome = go(job, prebuilt=foreign)
             assert not [step for step in outcome.steps if getattr(step, "resource", None) == WORKLOAD]
             assert outcome.verdict is not Verdict.STARTING
-
-
-def test_a_finished_prebuilt_workload_is_not_finished_again() -> None:
-    labels = {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/prebuilt-workload-name": "pre"}
-    over = made(Toy(), Condition("Finished", "True", "Succeeded", "done"), name="pre")
-    outcome = go(Toy(labels=labels, cpu="9"), prebuilt=over)
-    assert not [step for step in outcome.steps if "status" in getattr(step, "body", {})]
 
 
 def test_a_nested_job_runs_while_its_ancestor_is_admitted() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -110,28 +110,6 @@ async def test_the_leader_makes_everything_and_then_nothing_is_asked() -> None:
         await asyncio.sleep(HOUR)
         assert replica.api.writes == writes
         assert replica.metrics.value("fournos_webhook_certificate_end_seconds") > 0
-
-
-async def test_one_of_two_makes_the_certificate_the_other_reads_it() -> None:
-    server = Server()
-    one, two = Replica(server), Replica(server)
-    async with one.running(leads=True), two.running():
-        assert one.ready and two.ready
-        assert one.shown == two.shown and len(one.shown) == 1
-
-
-async def test_a_race_for_the_secret_ends_with_one_certificate() -> None:
-    server = Server()
-    async with AsyncExitStack() as stack:
-        replicas = [Replica(server) for _ in range(5)]
-        tasks = [
-            asyncio.create_task(stack.enter_async_context(one.running(leads=one is replicas[0])))
-            for one in replicas
-        ]
-        await asyncio.gather(*tasks)
-        await asyncio.sleep(60)
-        assert all(one.ready for one in replicas)
-        assert len({one.shown[-1].certificate for one in replicas}) == 1
 
 
 async def test_without_a_leader_the_configuration_is_waited_for() -> None:

@@ -5,17 +5,13 @@ from __future__ import annotations
 import asyncio
 import ssl
 from datetime import UTC, datetime
-from pathlib import Path
 
 import aiohttp
-import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from fournos.engine.kube.auth import client_context
 from fournos.engine.runtime.certificates import Certificates, Pair, renewed
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.webhook.server import WebhookServer
-from tests.fakes.pki import Authority
 from tests.unit.engine.runtime.webhook.toy import webhook
 from tests.waiting import free_port, until
 from tests.world.connection import Connection
@@ -80,28 +76,3 @@ async def test_at_its_end_it_is_not_ready_any_more() -> None:
     await asyncio.wait([task])
     assert task.cancelled() and server._going
     assert list(server.problems())
-
-
-async def test_a_client_certificate_may_be_asked_for(tmp_path: Path) -> None:
-    ours = Authority("api-server")
-    authorities = tmp_path / "ca.pem"
-    authorities.write_bytes(ours.certificate)
-    server = WebhookServer(
-        Connection(Server()), [webhook()], metrics=Metrics(), linger=0, clients=str(authorities)
-    )
-    (found, bundle), port = made(), free_port()
-    server.show(found)
-    task = await serving(server, port)
-    for authority, taken in ((ours, True), (Authority("other"), False), (None, False)):
-        context = client_context(ca=bundle)
-        if authority is not None:
-            own = authority.issue("client")
-            context = client_context(ca=bundle, certificate=own.certificate, key=own.key)
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
-            if taken:
-                await post(session, port)
-            else:
-                with pytest.raises((aiohttp.ClientError, OSError)):
-                    await post(session, port)
-    task.cancel()
-    await asyncio.wait([task])
