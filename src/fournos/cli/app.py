@@ -24,7 +24,7 @@ from fournos.cli import (
 from fournos.cli.again import matrix, resubmit, retry
 from fournos.cli.appwrapper import wrap
 from fournos.cli.benchmarks import acknowledge_app, baseline_app, benchmarks
-from fournos.cli.command import verb
+from fournos.cli.command import Root, verb
 from fournos.cli.compare_runs import compare, trend
 from fournos.cli.errors import MEANINGS
 from fournos.cli.explain import estimate, explain_job, queue
@@ -40,7 +40,6 @@ from fournos.cli.options import (
     KubeconfigOption,
     NamespaceOption,
     NoColorOption,
-    Root,
 )
 from fournos.cli.stop import delete, hold, release, stop
 from fournos.cli.submit import submit

@@ -17,14 +17,13 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar, get_type_hints
 
 import typer
 from rich.text import Text
 
 from fournos.cli.errors import Exit, Fail, from_client
-from fournos.cli.options import CommonOptions, Format, Root
+from fournos.cli.options import CommonOptions, Format
 from fournos.cli.output import Output
 from fournos.client.asynchronous import AsyncClient
 from fournos.client.connection import dial
@@ -34,29 +33,24 @@ from fournos.insight.dispatch import Dial
 
 CliSession: TypeAlias = AsyncClient
 """What a command works with: an open connection and the effective namespace."""
-Connect: TypeAlias = Callable[
-    [Path | None, str | None, str | None, str], AbstractAsyncContextManager[CliSession]
-]
-"""Connects by the values of --kubeconfig, --context and -n, for an owner."""
-
-
-@asynccontextmanager
-async def connect(
-    kubeconfig: Path | None, context: str | None, namespace: str | None, owner: str
-) -> AsyncIterator[CliSession]:
-    async with AsyncClient(
-        kubeconfig=kubeconfig, context=context, namespace=namespace, owner=owner
-    ) as client:
-        yield client
 
 
 @dataclass(frozen=True, slots=True)
 class World:
     """The external dependencies of a command: API servers and the clock."""
 
-    connect: Connect = connect
+    connect: Callable[..., AbstractAsyncContextManager[CliSession]] = AsyncClient
+    """Connects by the values of --kubeconfig, --context and -n, for an owner."""
     dial: Dial = dial
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+
+
+@dataclass(slots=True)
+class Root:
+    """The context object of the typer program.  A test passes its own, with its own `world`."""
+
+    world: World = field(default_factory=World)
+    common: CommonOptions = field(default_factory=CommonOptions)
 
 
 class Cli:
@@ -71,8 +65,13 @@ class Cli:
     async def session(self) -> AsyncIterator[CliSession]:
         """Connects to the API server.  The namespace is -n, else FOURNOS_NAMESPACE, else the context's."""
         common = self.common
-        connection = self.world.connect(common.kubeconfig, common.context, common.namespace, self.me)
         with translated():
+            connection = self.world.connect(
+                kubeconfig=common.kubeconfig,
+                context=common.context,
+                namespace=common.namespace,
+                owner=self.me,
+            )
             async with connection as client:
                 client.now = self.world.now
                 yield client

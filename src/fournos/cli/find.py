@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
 from fournos.api.kinds import FOURNOS_JOB, Resource
 from fournos.api.phase import Phase
-from fournos.cli.command import Cli, CliSession
-from fournos.cli.options import CommonOptions, Root
+from fournos.cli.command import Cli, CliSession, Root
+from fournos.cli.options import CommonOptions
 from fournos.client.connection import contexts
 from fournos.insight.jobs import last, named, newest_first
 from fournos.insight.overview import RESOURCE_FLAVOR
@@ -24,7 +24,7 @@ _COMPLETION_SECONDS = 2.0
 _RUNS: Final = 20
 """The newest runs whose KPIs are offered."""
 
-
+T = TypeVar("T")
 Completion = Callable[[typer.Context, str], list[tuple[str, str]]]
 
 
@@ -35,22 +35,37 @@ def completion(
     namespace_of: Callable[[Cli, CliSession], str] = lambda cli, session: session.namespace,
     value_of: Callable[[Obj], str] = name_of,
 ) -> Completion:
-    """Returns a completion function for names, or other values, of live objects of a namespace, and `words`.
+    """Returns a completion for names, or other values, of live objects of a namespace, and for `words`."""
 
-    It offers nothing if the API server fails or does not answer in time: an error would disturb the prompt.
-    """
+    async def listed(cli: Cli, session: CliSession) -> Sequence[Obj]:
+        return (await session.api.list(resource, namespace=namespace_of(cli, session))).items
 
     def complete(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-        root = ctx.find_object(Root) or Root()
-        try:
-            listed = asyncio.run(_listed(Cli(root, _common(ctx, root)), resource, namespace_of))
-        except Exception:
+        offered = _asked(ctx, listed)
+        if offered is None:
             return []
-        found = {value_of(one): phase_of(one) if value_of is name_of else "" for one in newest_first(listed)}
+        found = {value_of(one): phase_of(one) if value_of is name_of else "" for one in newest_first(offered)}
         found |= dict.fromkeys(words, "the newest job")
         return [(value, text) for value, text in found.items() if value and value.startswith(incomplete)]
 
     return complete
+
+
+def _asked(ctx: typer.Context, ask: Callable[[Cli, CliSession], Awaitable[T]]) -> T | None:
+    """Returns what a completion asks for.
+
+    None if the API server fails or does not answer in time: an error would disturb the prompt.
+    """
+
+    async def answer(cli: Cli) -> T:
+        async with asyncio.timeout(_COMPLETION_SECONDS), cli.session() as session:
+            return await ask(cli, session)
+
+    root = ctx.find_object(Root) or Root()
+    try:
+        return asyncio.run(answer(Cli(root, _common(ctx, root))))
+    except Exception:
+        return None
 
 
 def _common(ctx: typer.Context, root: Root) -> CommonOptions:
@@ -62,13 +77,6 @@ def _common(ctx: typer.Context, root: Root) -> CommonOptions:
         kubeconfig=Path(kubeconfig) if kubeconfig else None,
         context=given.get("context") or common.context,
     )
-
-
-async def _listed(
-    cli: Cli, resource: Resource, namespace_of: Callable[[Cli, CliSession], str]
-) -> Sequence[Obj]:
-    async with asyncio.timeout(_COMPLETION_SECONDS), cli.session() as session:
-        return (await session.api.list(resource, namespace=namespace_of(cli, session))).items
 
 
 def name_argument(resource: Resource) -> Any:
@@ -101,17 +109,10 @@ def complete_context(ctx: typer.Context, incomplete: str) -> list[str]:
 def complete_kpi(ctx: typer.Context, incomplete: str) -> list[str]:
     """Offers the KPIs that the newest runs of the namespace have in the history."""
 
-    async def measured(cli: Cli) -> set[str]:
-        async with asyncio.timeout(_COMPLETION_SECONDS), cli.session() as session:
-            runs = session.history.values(limit=_RUNS)
-            return {kpi.kpi_id async for run in runs for _, kpi in run.values}
+    async def measured(_: Cli, session: CliSession) -> set[str]:
+        return {kpi.kpi_id async for run in session.history.values(limit=_RUNS) for _, kpi in run.values}
 
-    root = ctx.find_object(Root) or Root()
-    try:
-        kpis = asyncio.run(measured(Cli(root, _common(ctx, root))))
-    except Exception:
-        return []
-    return sorted(kpi for kpi in kpis if kpi.startswith(incomplete))
+    return sorted(kpi for kpi in _asked(ctx, measured) or () if kpi.startswith(incomplete))
 
 
 def complete_phase(incomplete: str) -> list[str]:

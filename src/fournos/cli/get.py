@@ -21,7 +21,9 @@ from fournos.cli.output import (
     table,
     task_lines,
 )
-from fournos.client.errors import MissingError
+from fournos.cli.stored import result_table, results_within_a_second, waited_line
+from fournos.client.errors import MissingError, NoHistoryError
+from fournos.client.job_methods import RecordedJob, recorded_job
 from fournos.engine.api.conditions import condition, is_true
 from fournos.insight.children import Children, children, tasks
 from fournos.insight.quota import workload_state
@@ -72,17 +74,11 @@ async def _measured(session: CliSession, job: Obj) -> list[Text]:
     """Returns what the history has of the results of a job that has ended."""
     if not is_terminal(job):
         return []
-    from fournos.cli.stored import result_table, results_within_a_second
-
     return result_table(await results_within_a_second(session, job), most=_RESULTS)
 
 
 async def _gone(cli: Cli, session: CliSession, name: str, missing: MissingError) -> None:
     """Shows a job that only the history has."""
-    from fournos.cli.stored import waited_line
-    from fournos.client.errors import NoHistoryError
-    from fournos.client.job_methods import RecordedJob, recorded_job
-
     stored: RecordedJob | None = None
     with suppress(NoHistoryError):
         stored = await recorded_job(session.history, name)

@@ -17,6 +17,8 @@ from fournos.cli.errors import Fail
 from fournos.cli.find import complete_cluster, complete_owner, complete_phase
 from fournos.cli.options import AllClustersOption, Format
 from fournos.cli.output import connection_text, phase_text, table
+from fournos.cli.stored import api_data, history_of
+from fournos.history.records import recorded_row
 from fournos.insight.caches import ObjectCaches
 from fournos.insight.jobs import JobRow, matches, newest_first, wanted_labels, wanted_phases
 from fournos.insight.values import (
@@ -267,9 +269,6 @@ async def _changes(
 
 async def _all_time(cli: Cli, asked: AskedList, *, all_clusters: bool, limit: int) -> None:
     """Prints the jobs of the history, at most `limit`."""
-    from fournos.cli.stored import api_data, history_of
-    from fournos.history.records import recorded_row
-
     async with cli.session() as session:
         runs = [
             run

@@ -1,4 +1,4 @@
-"""fournos minicluster …: Flux clusters.  The commands that need a cluster are in `minicluster_live`."""
+"""fournos minicluster …: Flux clusters."""
 
 from __future__ import annotations
 
@@ -36,19 +36,15 @@ from fournos.insight.miniclusters import (
 from fournos.insight.quota import queue_name
 from fournos.insight.values import Obj, between, created, key_of, name_of, one_line, since, spec_of, status_of
 
+app = command_group("MiniClusters: Flux clusters in the pods of a Job.")
+
 NameArgument = Annotated[str, name_argument(MINICLUSTER)]
-
-
-def install(app: typer.Typer) -> None:
-    verb(app, "list", "ls")(list_miniclusters)
-    verb(app, "get", "show")(get)
-    verb(app, "logs", "log")(logs)
-    verb(app, "scale")(scale)
 
 
 # --- list ------------------------------------------------------------------------------------------------
 
 
+@verb(app, "list", "ls")
 async def list_miniclusters(
     cli: Cli,
     phase: Annotated[
@@ -92,6 +88,7 @@ _TABLE: Final = ListTable(("NAME", "PHASE", "SIZE", "READY", "EXIT", "AGE", "RAN
 # --- get -------------------------------------------------------------------------------------------------
 
 
+@verb(app, "get", "show")
 async def get(cli: Cli, name: NameArgument) -> None:
     """Show one: its size, its result, its conditions, its pods by rank.
 
@@ -150,6 +147,7 @@ def _next(minicluster: Obj) -> list[Text]:
 # --- logs ------------------------------------------------------------------------------------------------
 
 
+@verb(app, "logs", "log")
 async def logs(
     cli: Cli,
     name: NameArgument,
@@ -183,6 +181,7 @@ async def logs(
 # --- scale -----------------------------------------------------------------------------------------------
 
 
+@verb(app, "scale")
 async def scale(
     cli: Cli,
     name: NameArgument,
@@ -198,10 +197,6 @@ async def scale(
         await minicluster.scale(size, timeout=0)
     shown = minicluster.name
     cli.output.say(f"{shown}: {size} pods asked for. See how far it is: fournos minicluster get {shown}")
-
-
-app = command_group("MiniClusters: Flux clusters in the pods of a Job.")
-install(app)
 
 
 @verb(app, "render")

@@ -1,19 +1,13 @@
-"""The common options of all commands, and their values.
-
-The program imports this module to print its help, so it imports little itself.
-"""
+"""The common options of all commands, and their values."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from fournos.cli.command import World
 
 
 class Format(StrEnum):
@@ -32,6 +26,7 @@ class Format(StrEnum):
 PANEL = "Common options"
 
 
+# Completions are imported when they are asked for: their module imports this one.
 def _contexts(ctx: typer.Context, incomplete: str) -> list[str]:
     from fournos.cli.find import complete_context
 
@@ -39,7 +34,6 @@ def _contexts(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _namespaces(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    # Imported here: it needs the HTTP client.
     from fournos.cli.find import complete_namespace
 
     return complete_namespace(ctx, incomplete)
@@ -112,18 +106,3 @@ class CommonOptions:
         """Merges two sets of options.  An option after the verb overrides the same option before it."""
         given = {f.name: value for f in fields(self) if (value := getattr(self, f.name))}
         return replace(outer, **given)
-
-
-def _world() -> World:
-    # Imported here: it needs the HTTP client.
-    from fournos.cli.command import World
-
-    return World()
-
-
-@dataclass(slots=True)
-class Root:
-    """The context object of the typer program.  A test passes its own, with its own `world`."""
-
-    world: World = field(default_factory=_world)
-    common: CommonOptions = field(default_factory=CommonOptions)

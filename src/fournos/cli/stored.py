@@ -14,6 +14,7 @@ from rich.text import Text
 from fournos.cli.command import Cli, CliSession
 from fournos.cli.output import table
 from fournos.client.history import AsyncHistory, is_name
+from fournos.history.records import adapter
 from fournos.insight.errors import FournosError
 from fournos.insight.values import Obj, between, key_of, one_line, uid_of
 
@@ -106,8 +107,6 @@ def result_table(records: Sequence[Test], *, width: int | None = None, most: int
 
 def api_data(value: Any, *, by_alias: bool = True) -> Any:
     """A value of the history's API as JSON, in the names of the API, else of Python."""
-    from fournos.history.records import adapter
-
     kind: Any = type(value)
     return adapter(kind).dump_python(value, mode="json", by_alias=by_alias)
 

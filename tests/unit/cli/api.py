@@ -19,8 +19,7 @@ from fournos.api.kinds import (
     TASK_RUN,
 )
 from fournos.cli.app import build
-from fournos.cli.command import CliSession, World
-from fournos.cli.options import Root
+from fournos.cli.command import CliSession, Root, World
 from fournos.engine.kube.api import Listing, WatchEvent
 from fournos.engine.kube.errors import AlreadyExistsError, KubeError, NoSuchResourceError, NotFoundError
 from fournos.engine.kube.resource import JOB, POD, SELF_SUBJECT_ACCESS_REVIEW, Key, Obj, Resource, key_of

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import APPWRAPPER
-from fournos.cli.command import World
+from fournos.cli.command import Root, World
 from fournos.cli.errors import Exit
 from fournos.cli.find import completion
-from fournos.cli.options import Root
 from fournos.engine.kube.resource import Resource
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NS, ago

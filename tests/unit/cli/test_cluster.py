@@ -9,9 +9,9 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.cli import cluster as cluster_commands
-from fournos.cli.command import World
+from fournos.cli.command import Root, World
 from fournos.cli.find import completion
-from fournos.cli.options import CommonOptions, Root
+from fournos.cli.options import CommonOptions
 from fournos.insight.quota import LOCAL_QUEUE
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, ago, cluster_queue

@@ -13,8 +13,7 @@ from typer.testing import CliRunner, Result
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.cli.app import build
-from fournos.cli.command import World
-from fournos.cli.options import Root
+from fournos.cli.command import Root, World
 from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError
 from fournos.engine.kube.resource import (
     NAMESPACE,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.cli.command import World
+from fournos.cli.command import Root, World
 from fournos.cli.errors import Exit
 from fournos.cli.find import (
     complete_cluster,
@@ -21,7 +21,6 @@ from fournos.cli.find import (
     complete_owner,
     complete_phase,
 )
-from fournos.cli.options import Root
 from fournos.client.errors import HistoryBusyError, HistoryFullError, HistoryUnavailableError
 from fournos.engine.kube.errors import (
     ConflictError,
