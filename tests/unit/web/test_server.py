@@ -115,8 +115,9 @@ async def test_every_error_has_a_fix() -> None:
 
 async def test_a_page_is_sent_again_only_if_it_changed(site: Stage) -> None:
     async with site.client.get("/names") as first:
-        tag = first.headers["ETag"]
+        tag, text = first.headers["ETag"], await first.text()
         assert first.headers["Cache-Control"] == "private, no-cache"
+    assert f'id="live" hidden data-tag="{tag.replace(chr(34), "&#34;")}"' in text, "an open tab asks with it"
     again = {"If-None-Match": tag}
     async with site.client.get("/names", headers=again) as second:
         assert (second.status, await second.text()) == (304, "")
@@ -124,12 +125,6 @@ async def test_a_page_is_sent_again_only_if_it_changed(site: Stage) -> None:
     site.job("new")
     await until(lambda: site.caches.revision([FOURNOS_JOB]) == (1,))
     assert (await site.get("/names", headers=again))[0] == 200
-
-
-async def test_an_open_tab_has_the_tag_to_ask_with(site: Stage) -> None:
-    async with site.client.get("/names") as first:
-        tag, text = first.headers["ETag"], await first.text()
-    assert f'id="live" hidden data-tag="{tag.replace(chr(34), "&#34;")}"' in text
 
 
 async def test_many_open_tabs_cost_one_rendering_until_something_changes() -> None:
@@ -254,12 +249,6 @@ async def test_markup_and_control_characters_in_objects_are_text(site: Stage) ->
     assert "&lt;script&gt;" in (await site.get("/"))[1]
 
 
-async def test_megabytes_in_an_object_are_no_fault(site: Stage) -> None:
-    site.job("a", owner="x" * 2**20)
-    await until(lambda: site.caches.revision([FOURNOS_JOB]) == (1,))
-    assert (await site.get("/"))[0] == 200
-
-
 @pytest.mark.parametrize(
     "path",
     [
@@ -296,12 +285,6 @@ async def test_a_notice_of_another_s_making_is_text(site: Stage) -> None:
     assert "<script>alert" not in text and "&lt;script&gt;" in text and "x" * 400 not in text
 
 
-def test_a_command_to_copy_quotes_what_an_address_holds() -> None:
-    page = replace(NAMES, command="fournos get {name} -n {namespace}")
-    path = {"name": "a; rm -rf /", "namespace": "perf"}
-    assert _command(page, path, "") == "fournos get 'a; rm -rf /' -n perf"
-
-
 @pytest.mark.parametrize(
     ("command", "namespace", "found"),
     [
@@ -309,11 +292,15 @@ def test_a_command_to_copy_quotes_what_an_address_holds() -> None:
         ("fournos queue{jobs}", "", "fournos queue"),
         ("fournos list{all_jobs}", "perf", "fournos list -n perf"),
         ("fournos list{all_jobs}", "", "fournos list -A"),
+        ("fournos get {name} -n {namespace}", "", "fournos get 'a; rm -rf /' -n perf"),
     ],
 )
-def test_a_command_to_copy_names_the_namespace_of_the_page(command: str, namespace: str, found: str) -> None:
+def test_a_command_to_copy_names_the_namespace_of_the_page_and_quotes_what_an_address_holds(
+    command: str, namespace: str, found: str
+) -> None:
     """Whatever namespace the kubeconfig of the terminal has."""
-    assert _command(replace(NAMES, command=command), {}, namespace) == found
+    path = {"name": "a; rm -rf /", "namespace": "perf"}
+    assert _command(replace(NAMES, command=command), path, namespace) == found
 
 
 def test_every_command_of_a_page_begins_with_the_program() -> None:
@@ -346,31 +333,26 @@ async def test_a_charset_is_not_obeyed(site: Stage, charset: str) -> None:
     assert site.done == [("ann", {"a": " ADw-"})]
 
 
+PART = b'--x\r\nContent-Disposition: form-data; name="a"; filename="f"\r\n\r\nb\r\n--x--\r\n'
+
+
 @pytest.mark.parametrize(
-    ("body", "expected"),
+    ("body", "kind", "headers", "expected"),
     [
-        (b"a&" * (requests.FIELDS + 1), 400),
-        (b"a=\xff", 400),
-        (b"a=" + b"x" * LARGEST, 413),
+        (b"a&" * (requests.FIELDS + 1), FORM, {}, {400}),
+        (b"a=\xff", FORM, {}, {400}),
+        (b"a=" + b"x" * LARGEST, FORM, {}, {413}),
+        # No form of the page has files, and aiohttp writes those of a request to the disk.
+        (PART, "multipart/form-data; boundary=x", {}, {400}),
+        (b"a=b", "text/plain", {}, {400}),
+        (gzip.compress(b"a=" + b"x" * 2**26), FORM, {"Content-Encoding": "gzip"}, {400, 403}),
     ],
+    ids=["many fields", "no UTF-8", "large", "in parts", "of another kind", "packed"],
 )
-async def test_a_form_that_is_none_is_refused(site: Stage, body: bytes, expected: int) -> None:
-    assert await status(site, body) == expected
-    assert site.done == []
-
-
-async def test_a_form_in_parts_is_not_read(site: Stage) -> None:
-    """No form of the page has files, and aiohttp writes those of a request to the disk."""
-    part = b'--x\r\nContent-Disposition: form-data; name="a"; filename="f"\r\n\r\nb\r\n--x--\r\n'
-    assert await status(site, part, "multipart/form-data; boundary=x") == 400
-    assert await status(site, b"a=b", "text/plain") == 400
-    assert site.done == []
-
-
-async def test_a_packed_form_is_not_unpacked(site: Stage) -> None:
-    bomb = gzip.compress(b"a=" + b"x" * 2**26)
-    found = await status(site, bomb, **{"Content-Encoding": "gzip"})
-    assert found in (400, 403)
+async def test_a_form_that_is_none_is_refused(
+    site: Stage, body: bytes, kind: str, headers: dict[str, str], expected: set[int]
+) -> None:
+    assert await status(site, body, kind, **headers) in expected
     assert site.done == []
 
 
@@ -384,21 +366,20 @@ async def raw(site: Stage, head: str, body: bytes = b"") -> bytes:
             return await reader.read(2**16)
 
 
-async def test_a_form_that_does_not_arrive_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("rest", "answers"),
+    [
+        (b"Content-Length: 100\r\n\r\na=", (b"HTTP/1.1 408 ",)),
+        (b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", (b"HTTP/1.1 400 ", b"HTTP/1.0 400 ")),
+    ],
+    ids=["it does not arrive", "broken"],
+)
+async def test_a_body_that_does_not_end_is_refused(
+    site: Stage, rest: bytes, answers: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(requests, "SLOW", 0.1)
-    async with stage() as site:
-        await logged_in(site)
-        found = await raw(
-            site, f"POST /act/x HTTP/1.1\r\n{HEADER_OF}: t-ann", b"Content-Length: 100\r\n\r\na="
-        )
-        assert found.startswith(b"HTTP/1.1 408 ")
-
-
-async def test_a_broken_body_is_refused(site: Stage) -> None:
-    found = await raw(
-        site, f"POST /act/x HTTP/1.1\r\n{HEADER_OF}: t-ann", b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"
-    )
-    assert found.startswith((b"HTTP/1.1 400 ", b"HTTP/1.0 400 "))
+    found = await raw(site, f"POST /act/x HTTP/1.1\r\n{HEADER_OF}: t-ann", rest)
+    assert found.startswith(answers)
 
 
 @pytest.mark.parametrize("path", ["/act/x", "/names"])

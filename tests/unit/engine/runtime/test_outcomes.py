@@ -312,6 +312,7 @@ async def test_a_decision_has_three_rounds_of_answers(bench: Bench) -> None:
 
     outcome = await bench.run(decide)
     assert rounds == [0, 1, 2, 3]
+    assert (outcome.result, outcome.retry) == (Result.BUG, True)
     assert str(outcome.error) == "toys does not decide after 3 rounds of answers"
 
 

@@ -101,16 +101,6 @@ async def test_answers_come_in_the_same_pass(bench: Bench) -> None:
     assert bench.toy["status"] == {"answer": repr(Absent())}
 
 
-async def test_three_rounds_are_enough(bench: Bench) -> None:
-    def decide(toy: Obj, facts: Facts) -> Decision:
-        for number in range(3):
-            facts.require(LiveGet(THING, Key("ns", str(number))))
-        return Decision(status={"n": len(facts.answers)})
-
-    assert (await bench.run(decide)).result is Result.DONE
-    assert bench.toy["status"] == {"n": 3}
-
-
 async def test_independent_questions_are_one_round(bench: Bench) -> None:
     questions = [LiveGet(THING, Key("ns", name)) for name in "abcdef"]
 
@@ -133,15 +123,6 @@ async def test_no_handler_of_errors_swallows_a_question(bench: Bench) -> None:
 
     await bench.run(decide)
     assert bench.toy["status"] == {"answer": repr(Absent())}
-
-
-async def test_a_decision_that_never_decides_is_a_bug(bench: Bench) -> None:
-    def decide(toy: Obj, facts: Facts) -> Decision:
-        facts.require(LiveGet(THING, Key("ns", str(len(facts.answers)))))
-        raise AssertionError("never answered")
-
-    outcome = await bench.run(decide)
-    assert (outcome.result, outcome.retry) == (Result.BUG, True)
 
 
 async def test_an_exception_is_kept_to_its_key(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
