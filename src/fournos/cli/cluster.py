@@ -19,7 +19,7 @@ from fournos.client.clusters import AsyncCluster
 from fournos.client.errors import NotInstalledError, NotThereError, WaitTimeout
 from fournos.client.handles import PATIENCE
 from fournos.engine.api.conditions import condition
-from fournos.insight.overview import KueueCluster, read_kueue_clusters
+from fournos.insight.clusters import KueueCluster, read_kueue_clusters
 from fournos.insight.source import clusters_namespace
 from fournos.insight.values import Obj, created, name_of, since, spec_of, status_of
 

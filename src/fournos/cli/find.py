@@ -14,8 +14,8 @@ from fournos.api.phase import Phase
 from fournos.cli.command import Cli, CliSession, Root
 from fournos.cli.options import CommonOptions
 from fournos.client.connection import contexts
+from fournos.insight.clusters import RESOURCE_FLAVOR
 from fournos.insight.jobs import last, named, newest_first
-from fournos.insight.overview import RESOURCE_FLAVOR
 from fournos.insight.source import NAMESPACE
 from fournos.insight.values import Key, Obj, name_of, phase_of, spec_of
 

@@ -1,16 +1,23 @@
-"""The changes that can be requested of a FournosCluster, and the checks that each is done.  Pure."""
+"""Clusters: those of the quota, and the changes of a FournosCluster with the checks that each is done."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from fournos.api.kinds import DISCOVER_ANNOTATION
+from fournos.api.slots import GPU_PREFIX, SLOT_RESOURCE
 from fournos.engine.api.conditions import condition
-from fournos.engine.api.values import parse_time, parse_ttl
+from fournos.engine.api.values import parse_quantity, parse_time, parse_ttl
+from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Obj
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE
+from fournos.engine.queueing.kinds import RESOURCE_FLAVOR as RESOURCE_FLAVOR
 from fournos.insight.errors import FournosError
+from fournos.insight.quota import closed_flavors
+from fournos.insight.source import Source, or_error
 from fournos.insight.values import name_of, spec_of, status_of
 
 UNLOCKED: Final[Mapping[str, Any]] = {"owner": "", "ttl": None, "drain": None}
@@ -93,3 +100,46 @@ def looked_at(cluster: Obj, asked: str) -> bool:
     return status.get("discoverRequested") == asked and bool(
         (status.get("hardware") or {}).get("lastAttempt")
     )
+
+
+# --- clusters of the quota ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class KueueCluster:
+    """A ResourceFlavor with cluster slots."""
+
+    name: str
+    gpus: Mapping[str, int]
+    """GPU type → the nominal quota of all ClusterQueues."""
+    closed: str
+    """Why it takes no jobs; "" if it takes jobs."""
+
+
+async def read_kueue_clusters(source: Source) -> tuple[KueueCluster, ...]:
+    """Reads them; without ClusterQueues that may be read there are none."""
+    queues, flavors = await or_error(source.list(CLUSTER_QUEUE)), await or_error(source.list(RESOURCE_FLAVOR))
+    return kueue_clusters(
+        () if isinstance(queues, KubeError) else queues.items,
+        () if isinstance(flavors, KubeError) else flavors.items,
+    )
+
+
+def kueue_clusters(queues: Iterable[Obj], flavors: Iterable[Obj]) -> tuple[KueueCluster, ...]:
+    closed = closed_flavors(flavors)
+    clusters: dict[str, dict[str, int]] = {}
+    for queue in queues:
+        for group in spec_of(queue).get("resourceGroups") or ():
+            if SLOT_RESOURCE in (group.get("coveredResources") or ()):
+                for flavor in group.get("flavors") or ():
+                    _add(clusters.setdefault(str(flavor["name"]), {}), flavor)
+    return tuple(KueueCluster(name, gpus, closed.get(name, "")) for name, gpus in sorted(clusters.items()))
+
+
+def _add(gpus: dict[str, int], flavor: Mapping[str, object]) -> None:
+    resources = flavor.get("resources")
+    for resource in resources if isinstance(resources, list) else ():
+        name, nominal = str(resource["name"]), int(parse_quantity(resource.get("nominalQuota") or 0))
+        if name.startswith(GPU_PREFIX) and nominal:
+            short = name.removeprefix(GPU_PREFIX)
+            gpus[short] = gpus.get(short, 0) + nominal

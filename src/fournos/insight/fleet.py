@@ -1,24 +1,63 @@
-"""The clusters with what holds them, what is wrong with them, and what runs there."""
+"""The fleet: the clusters with their GPUs, locks and health, the jobs on them, and the jobs that wait."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from heapq import nsmallest
 from typing import Final
 
-from fournos.api.kinds import FOURNOS_CLUSTER
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
+from fournos.api.phase import HOLDING, TERMINAL
 from fournos.engine.kube.errors import KubeError
-from fournos.engine.kube.resource import Obj, key_of
-from fournos.insight import overview
-from fournos.insight.clusters import drained, lock_of
-from fournos.insight.overview import ClusterLine, GpuCounts, JobLine, Overview
+from fournos.engine.kube.resource import Key, Obj, key_of
+from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD
+from fournos.insight import queues
+from fournos.insight.clusters import KueueCluster, drained, gpus_of, lock_of, read_kueue_clusters
+from fournos.insight.errors import MissingError
+from fournos.insight.facts import born, everywhere, queue_facts, waits_in
+from fournos.insight.jobs import JobRow
+from fournos.insight.queues import Queued, QueueEntry, QueueFacts, entries
 from fournos.insight.source import Source, or_error
-from fournos.insight.values import name_of, one_line, spec_of, status_of
+from fournos.insight.values import created, hardware_of, name_of, one_line, phase_of, spec_of, status_of
 
-KINDS: Final = (*overview.KINDS, FOURNOS_CLUSTER)
+KINDS: Final = (*queues.KINDS, FOURNOS_CLUSTER)
 """The kinds that are read."""
+EXPLAINED: Final = 100
+"""The number of entries of a queue that are explained: more do not fit on a screen."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuCounts:
+    """The GPUs of one type in a cluster."""
+
+    type: str
+    used: int
+    """The GPUs of the jobs that hold the cluster."""
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobLine:
+    """A job that runs or waits."""
+
+    namespace: str
+    name: str
+    phase: str
+    owner: str
+    cluster: str
+    hardware: str
+    gpus: int
+    since: str
+    """When it began to run, or to wait; RFC 3339."""
+    place: int
+    """The position in its queue, from 1; 0 if it runs or is not queued."""
+    reason: str
+    """Why it waits, or the message of a job that runs."""
+    lock_only: bool = False
+    """It only holds its cluster: nothing of it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,36 +128,136 @@ class Details:
 
 
 @dataclass(frozen=True, slots=True)
-class FleetOverview:
+class Fleet:
     clusters: tuple[ClusterCard, ...]
-    now: Overview
+    """By name; numbers in names count as numbers."""
+    running: tuple[JobLine, ...]
+    """The oldest first."""
+    waiting: tuple[JobLine, ...]
+    """In the order of their queues; those that are not queued last."""
+    left_out: int = 0
+    """The number of further jobs that wait."""
+    held: int = 0
+    """How many of all that wait are held by their owners."""
 
 
 async def read(
     source: Source, namespace: str, clusters: str, now: datetime, *, most: int | None = None
-) -> FleetOverview:
+) -> Fleet:
     """Reads the fleet from a source; `clusters` is the namespace of the FournosClusters.
 
-    Queues and clusters that may not be read are left out.  `most`: so many of the waiting jobs at most.
+    Queues and clusters that may not be read are left out.  `most`: so many of the waiting jobs at most; no
+    queue is read for none of them.
     """
-    happening = await overview.read(source, namespace, clusters, now, most=most)
-    found = await or_error(source.list(FOURNOS_CLUSTER, namespace=clusters))
-    objects = () if isinstance(found, KubeError) else found.items
-    return FleetOverview(cards(objects, happening), happening)
+    jobs = await everywhere(source, FOURNOS_JOB, namespace)
+    described = await or_error(source.list(FOURNOS_CLUSTER, namespace=clusters))
+    return fleet(
+        jobs,
+        () if isinstance(described, KubeError) else described.items,
+        () if most == 0 else await _queued(source, namespace, jobs, now),
+        kueue=await read_kueue_clusters(source),
+        most=most,
+    )
 
 
-def cards(clusters: Iterable[Obj], happening: Overview) -> tuple[ClusterCard, ...]:
-    """The clusters by name; numbers in names count as numbers."""
-    described = {name_of(one): one for one in clusters}
-    lines = {one.name: one for one in happening.clusters}
-    running: dict[str, list[JobLine]] = {}
-    for job in happening.running:
-        running.setdefault(job.cluster, []).append(job)
-    return tuple(
-        _card(described[name], lines.get(name), tuple(running.get(name, ())))
-        if name in described
-        else _kueue_card(lines[name], tuple(running.get(name, ())))
-        for name in sorted({*described, *lines}, key=_natural)
+async def _queued(source: Source, namespace: str, jobs: Sequence[Obj], now: datetime) -> list[QueueEntry]:
+    """Returns the entries of every ClusterQueue that has a LocalQueue in which a Workload waits."""
+    try:
+        workloads = await everywhere(source, WORKLOAD, namespace)
+        locals_ = {
+            key_of(local_queue): local_queue
+            for local_queue in await everywhere(source, LOCAL_QUEUE, namespace)
+        }
+    except KubeError:
+        return []
+    used = {waits_in(workload) for workload in workloads}
+    ways = {
+        str(spec_of(local_queue).get("clusterQueue")): key
+        for key, local_queue in sorted(locals_.items())
+        if key in used
+    }
+    shared = Queued.of(workloads, jobs)
+    result: list[QueueEntry] = []
+    for key in ways.values():
+        queue: Obj = {"metadata": {"namespace": key.namespace, "name": key.name}}
+        try:
+            facts = QueueFacts(await queue_facts(source, queue, key.name), shared)
+            result += entries(facts, now, most=EXPLAINED)
+        except (MissingError, KubeError):
+            continue
+    return result
+
+
+def fleet(
+    jobs: Sequence[Obj],
+    clusters: Iterable[Obj],
+    queued: Iterable[QueueEntry],
+    *,
+    kueue: Iterable[KueueCluster] = (),
+    most: int | None = None,
+) -> Fleet:
+    """Returns the fleet.  Pure: `queued` are the entries of all queues, in their order.
+
+    `kueue`: the clusters of the quota.  They are shown where no FournosCluster describes them.
+    """
+    holders = sorted((job for job in jobs if _holds(job)), key=lambda job: (_since(job), key_of(job)))
+    holding: dict[str, list[Obj]] = {}
+    for job in holders:
+        holding.setdefault(str(status_of(job).get("cluster") or ""), []).append(job)
+    waiting = {key_of(job): job for job in jobs if _waits(job)}
+    placed = {
+        key: (entry, waiting[key])
+        for entry in queued
+        if entry.kind == FOURNOS_JOB.kind and (key := Key(entry.namespace, entry.name)) in waiting
+    }
+    # Several queues have a first place.
+    in_order = sorted(placed.values(), key=lambda placement: (placement[0].place, *born(placement[1])))
+    unplaced = (job for key, job in waiting.items() if key not in placed)
+    room = len(waiting) if most is None else max(0, most - len(placed))
+    others = nsmallest(room, unplaced, key=lambda job: (_suspended(job), *born(job)))
+    shown = (*(_job(job, entry) for entry, job in in_order[:most]), *map(_job, others))
+    cards = {one.name: _kueue_card(one, holding.get(one.name, ())) for one in kueue}
+    cards |= {name_of(one): _card(one, holding.get(name_of(one), ())) for one in clusters}
+    return Fleet(
+        tuple(cards[name] for name in sorted(cards, key=_natural)),
+        tuple(map(_job, holders)),
+        shown,
+        left_out=len(waiting) - len(shown),
+        held=sum(map(_suspended, waiting.values())),
+    )
+
+
+_SETTLED: Final = HOLDING | TERMINAL
+
+
+def _waits(job: Obj) -> bool:
+    """True if the job has neither a cluster nor an end."""
+    return phase_of(job) not in _SETTLED
+
+
+def _suspended(job: Obj) -> bool:
+    return bool(spec_of(job).get("suspend"))
+
+
+def _holds(job: Obj) -> bool:
+    return phase_of(job) in HOLDING
+
+
+def _since(job: Obj) -> str:
+    """Returns when the job began to run, to hold its cluster or to wait."""
+    times = (status_of(job).get("phaseTimes") or {}) if _holds(job) else {}
+    return str(times.get("running") or times.get("admitted") or created(job))
+
+
+def _job(job: Obj, entry: QueueEntry | None = None) -> JobLine:
+    row = JobRow.of(job)
+    return JobLine(
+        *(row.namespace, row.name, row.phase, row.owner, row.cluster, row.hardware or "-"),
+        gpus=int(hardware_of(job).get("gpuCount") or 0),
+        since=_since(job),
+        place=entry.place if entry else 0,
+        reason=entry.reason if entry else row.message,
+        lock_only=bool(spec_of(job).get("lockOnly")),
     )
 
 
@@ -127,21 +266,23 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
-def _kueue_card(line: ClusterLine, running: tuple[JobLine, ...]) -> ClusterCard:
+def _kueue_card(cluster: KueueCluster, here: Sequence[Obj]) -> ClusterCard:
+    """`here`: the jobs that hold it; an exclusive one is the lock of a cluster without a FournosCluster."""
+    owner = next((str(spec_of(job).get("owner") or "") for job in here if _exclusive(job)), "")
     return ClusterCard(
         namespace="",
-        name=line.name,
+        name=cluster.name,
         health="",
         problem="",
         version="",
-        lock=ClusterLock("Held", line.owner, running[0].since, "", (), ()) if line.owner else None,
+        lock=ClusterLock("Held", owner, _since(here[0]), "", (), ()) if owner else None,
         drain="",
-        gpus=line.gpus,
-        running=running,
+        gpus=_gpus(cluster.gpus, here),
+        running=tuple(map(_job, here)),
     )
 
 
-def _card(cluster: Obj, line: ClusterLine | None, running: tuple[JobLine, ...]) -> ClusterCard:
+def _card(cluster: Obj, here: Sequence[Obj]) -> ClusterCard:
     status = status_of(cluster)
     connection, hardware = status.get("connection") or {}, status.get("hardware") or {}
     return ClusterCard(
@@ -152,9 +293,28 @@ def _card(cluster: Obj, line: ClusterLine | None, running: tuple[JobLine, ...]) 
         version=str(connection.get("version") or ""),
         lock=_lock(cluster),
         drain=_drain(cluster),
-        gpus=line.gpus if line else (),
-        running=running,
+        gpus=_gpus(gpus_of(cluster), here),
+        running=tuple(map(_job, here)),
     )
+
+
+def _exclusive(job: Obj) -> bool:
+    return spec_of(job).get("exclusive") is not False
+
+
+def _gpus(total: Mapping[str, int], here: Iterable[Obj]) -> tuple[GpuCounts, ...]:
+    used = _used(here)
+    return tuple(GpuCounts(name, used.get(name, 0), total.get(name, 0)) for name in sorted({*total, *used}))
+
+
+def _used(jobs: Iterable[Obj]) -> Mapping[str, int]:
+    used: dict[str, int] = {}
+    for job in jobs:
+        gpus = hardware_of(job)
+        if gpus.get("gpuType"):
+            name = str(gpus["gpuType"])
+            used[name] = used.get(name, 0) + int(gpus.get("gpuCount") or 0)
+    return used
 
 
 def _lock(cluster: Obj) -> ClusterLock | None:

@@ -26,7 +26,7 @@ from fournos.engine.runtime.listening import listening
 from fournos.engine.runtime.process import collect_seldom, keep_objects
 from fournos.engine.runtime.reviews import TtlCache
 from fournos.insight.caches import ObjectCaches, scopes
-from fournos.insight.overview import KINDS as JOB_KINDS
+from fournos.insight.queues import KINDS as JOB_KINDS
 from fournos.insight.source import may
 from fournos.web.errors import LoginNeededError, PageError
 from fournos.web.pages.all_pages import ACTIONS, DOWNLOADS, PAGES, WATCHED

@@ -120,7 +120,7 @@ def test_what_is_refused_before_anything_is_created(
 
 
 def test_a_name_that_nothing_has_is_refused_unless_forced(file: str) -> None:
-    from fournos.insight.overview import RESOURCE_FLAVOR
+    from fournos.engine.queueing.kinds import RESOURCE_FLAVOR
 
     api = Api()
     api.add(RESOURCE_FLAVOR, {"metadata": {"name": "cluster-2"}})

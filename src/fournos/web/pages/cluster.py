@@ -27,7 +27,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
     return {
         "card": card,
         "details": fleet.details(cluster) if cluster else None,
-        "waiting": [job for job in fleet_read.now.waiting if job.cluster == name],
+        "waiting": [job for job in fleet_read.waiting if job.cluster == name],
         "may": await call.viewer.rights.may("patch", FOURNOS_CLUSTER, where, name=name),
         "commands": {
             verb: f"fournos cluster {verb} -n {where} {shlex.quote(name)}" for verb in ("unlock", "drain")

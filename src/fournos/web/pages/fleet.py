@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fournos.insight import fleet
-from fournos.insight.overview import waiting_text
 from fournos.web.pages.benchmarks import benchmark_rows, failing_benchmarks
 from fournos.web.site import Call, Page
 
@@ -19,17 +18,18 @@ REGRESSIONS: Final = 3
 
 async def gather(call: Call) -> Mapping[str, Any]:
     site = call.site
-    overview, failing = await asyncio.gather(
+    now, failing = await asyncio.gather(
         fleet.read(call.viewer.source, site.jobs_namespace, site.clusters_namespace, call.now, most=ROWS),
         failing_benchmarks(call),
     )
-    gpus = [gpu for cluster in overview.clusters for gpu in cluster.gpus]
+    gpus = [gpu for cluster in now.clusters for gpu in cluster.gpus]
+    waiting = len(now.waiting) + now.left_out - now.held
     return {
-        "clusters": overview.clusters,
-        "running": overview.now.running,
-        "waiting": overview.now.waiting,
-        "left_out": overview.now.left_out,
-        "waits": waiting_text(len(overview.now.waiting) + overview.now.left_out, overview.now.held),
+        "clusters": now.clusters,
+        "running": now.running,
+        "waiting": now.waiting,
+        "left_out": now.left_out,
+        "waits": f"{waiting} waiting" + (f", {now.held} held" if now.held else ""),
         "rows": ROWS,
         "failing": benchmark_rows(failing, "failing"),
         "most": REGRESSIONS,

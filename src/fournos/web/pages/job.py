@@ -21,7 +21,7 @@ from fournos.insight.explanation import Explanation
 from fournos.insight.facts import gather as gather_facts
 from fournos.insight.failure import Failure
 from fournos.insight.jobs import HoldVerdict, cluster_of
-from fournos.insight.overview import KINDS
+from fournos.insight.queues import KINDS
 from fournos.insight.quota import rows as quota_rows
 from fournos.insight.reasons import explain
 from fournos.insight.values import (

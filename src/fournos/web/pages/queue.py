@@ -12,7 +12,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import FournosError
 from fournos.engine.kube.resource import Resource
 from fournos.history.estimates import Typical
-from fournos.insight import queue_board
+from fournos.insight import queues
 from fournos.insight.queues import QueueEntry
 from fournos.insight.values import short
 from fournos.web.errors import PageError
@@ -32,12 +32,12 @@ _NAMESPACES: Final = 8
 
 async def gather(call: Call) -> Mapping[str, Any]:
     source, namespace = call.viewer.source, call.site.jobs_namespace
-    ways = await queue_board.ways(source, namespace)
+    ways = await queues.ways(source, namespace)
     name = call.query.get("queue") or next(iter(ways), "")
     if name and name not in ways:
         raise PageError(404, "Not here", f"No LocalQueue that you may read leads to {name}.")
     first = _number(call.query.get("from", ""))
-    board = await queue_board.read(source, ways[name], call.now, first=first, most=ROWS) if name else None
+    board = await queues.board(source, ways[name], call.now, first=first, most=ROWS) if name else None
     entries = board.entries if board else ()
     return {
         "names": tuple(ways),
@@ -88,6 +88,6 @@ PAGE: Final = Page(
     title="Queue",
     path="/queue",
     gather=gather,
-    watched=queue_board.KINDS,
+    watched=queues.KINDS,
     command="fournos queue{jobs}",
 )

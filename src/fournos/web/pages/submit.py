@@ -17,9 +17,8 @@ from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.formats import dump
 from fournos.engine.kube.resource import Obj, Resource
 from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
-from fournos.insight.clusters import gpus_of
+from fournos.insight.clusters import gpus_of, read_kueue_clusters
 from fournos.insight.manifests import UNKNOWN, unknown_names
-from fournos.insight.overview import read_kueue_clusters
 from fournos.insight.source import Source, or_error
 from fournos.insight.values import name_of, namespaces, spec_of
 from fournos.web.errors import PageError

@@ -21,9 +21,9 @@ from tests.unit.cli.objects import NS, ago, job
 from tests.unit.cli.objects import workload as workload_of
 from tests.unit.cli.test_benchmarks import SILENT, WORST
 from tests.unit.cli.test_explain import world
-from tests.unit.insight.test_overview import cluster as cluster_object
-from tests.unit.insight.test_overview import running
-from tests.unit.insight.test_queue_board import waiting
+from tests.unit.insight.test_fleet import cluster as cluster_object
+from tests.unit.insight.test_fleet import running
+from tests.unit.insight.test_queues import waiting
 from tests.unit.web.calls import ALL, READ_ONLY, Verbs, call, shown, text
 
 HOSTILE = '"><script>alert(1)</script>'

@@ -16,7 +16,7 @@ from fournos.history.usage import Share, Usage
 from fournos.web.pages import health, kinds, usage
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, NS, ago, job
-from tests.unit.insight.test_overview import cluster
+from tests.unit.insight.test_fleet import cluster
 from tests.unit.insight.test_sheets import BUILD, FLUX, WRAPPER
 from tests.unit.web.calls import Verbs, call, shown, text
 

@@ -39,7 +39,7 @@ from fournos.web.site import Done, ShownPage
 from tests.history import a_run, ended
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NS, job
-from tests.unit.insight.test_overview import cluster
+from tests.unit.insight.test_fleet import cluster
 from tests.unit.web.calls import READ_ONLY, call, preview, render, shown, text
 
 FORM = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from fournos.engine.kube.resource import Key
-from fournos.insight.queue_board import bars, read, ways
+from fournos.insight.queues import bars, board, ways
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import FLAVORS, NOW, NS, cluster_queue, job, local_queue, workload
 from tests.unit.cli.test_explain import world
@@ -19,7 +19,7 @@ def waiting(*names: str) -> Api:
 
 async def test_the_entries_are_a_part_of_the_queue_with_their_places() -> None:
     api = waiting("a", "b", "c", "d")
-    found = await read(api, (Key(NS, "fournos-queue"),), NOW, first=2, most=2)
+    found = await board(api, (Key(NS, "fournos-queue"),), NOW, first=2, most=2)
     assert found is not None
     assert [(one.place, one.name) for one in found.entries] == [(2, "b"), (3, "c")]
     assert found.pending == 4
@@ -27,7 +27,7 @@ async def test_the_entries_are_a_part_of_the_queue_with_their_places() -> None:
 
 async def test_a_queue_without_its_cluster_queue_has_no_board() -> None:
     api = Api(queues=[local_queue()])
-    assert await read(api, (Key(NS, "fournos-queue"),), NOW) is None
+    assert await board(api, (Key(NS, "fournos-queue"),), NOW) is None
 
 
 async def test_local_queues_are_found_by_their_cluster_queue() -> None:
