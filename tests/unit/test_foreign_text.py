@@ -20,7 +20,7 @@ import yaml
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from fournos.client.submission import axes_of
+from fournos.client.submission import axis
 from fournos.engine.api.values import parse_duration, parse_quantity
 from fournos.engine.kube import formats
 from fournos.engine.kube.errors import CredentialsError, error_from
@@ -142,7 +142,7 @@ def _form(text: str) -> None:
     for form in ({one.path: text for one in inputs()}, {"executionEngine": text, "owner": "a"}):
         asked = wanted({**form, "labels": text, "name": text}, {}, "ns")
         assert asked.wrong or asked.manifest["spec"]
-    axes_of(text)
+    axis(text)
 
 
 def _yaml(text: str) -> None:

@@ -209,13 +209,14 @@ class JobMethods(ClientConnection):
             changed,
             combinations,
             manifest,
-            varied,
         )
+        from fournos.insight.manifests import with_generated_name
 
         base, chosen = base_document(job), label or f"m-{secrets.token_hex(4)}"
         bodies: list[tuple[dict[str, Any], str | None]] = []
         for values, number in product(combinations(axes), range(repeat)):
-            body = varied(base, values) if key is None else changed(base, values)
+            # A name becomes the prefix of generated ones, or is replaced by that of the key.
+            body = changed(with_generated_name(base) if key is None else base, values)
             meta = body.setdefault("metadata", {})
             meta["labels"] = {**(meta.get("labels") or {}), MATRIX_LABEL: chosen}
             parts = [f"{path}={values[path]!r}" for path in values] + [f"#{number + 1}"] * (number > 0)

@@ -1,4 +1,4 @@
-"""Builds the manifest of a submission from a typed spec, a mapping or a file.  Pure, except for `read`."""
+"""Builds the manifest of a submission from a typed spec, a mapping or a file.  Pure, except for files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ from fournos.insight.manifests import (
     rename,
     skeleton,
     value_at,
-    with_generated_name,
     with_owner,
 )
 from fournos.insight.miniclusters import accepted as accepted_minicluster
@@ -51,14 +50,6 @@ DIGEST_ANNOTATION: Final = "fournos.dev/submit-digest"
 resolver its results."""
 MATRIX_LABEL: Final = "fournos.dev/matrix"
 _DIGEST: Final = 10
-
-
-def read(path: Path) -> dict[str, Any]:
-    """Returns the only FournosJob of a file.  Raises ManifestError, also for a file with several."""
-    jobs = parse(_text(path), str(path))
-    if len(jobs) > 1:
-        raise ManifestError(f"{path} holds {len(jobs)} jobs", fix="submit them one by one")
-    return jobs[0]
 
 
 def _text(path: Path) -> str:
@@ -91,9 +82,15 @@ def manifest(what: JobSpec, *, owner: str, name: str | None, key: str | None) ->
 
 
 def base_document(what: JobSpec) -> dict[str, Any]:
-    """Returns the manifest, not yet checked, as a copy that may be changed."""
+    """Returns the manifest, not yet checked, as a copy that may be changed.
+
+    Raises ManifestError for a file that cannot be read or holds several jobs.
+    """
     if isinstance(what, str | Path):
-        return read(Path(what))
+        jobs = parse(_text(Path(what)), str(what))
+        if len(jobs) > 1:
+            raise ManifestError(f"{what} holds {len(jobs)} jobs", fix="submit them one by one")
+        return jobs[0]
     if isinstance(what, FournosJobSpec):
         return {**skeleton(), "spec": values_of(what)}
     if isinstance(what, FournosJob):
@@ -165,16 +162,6 @@ def combinations(axes: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
 
 
-def axes_of(text: str) -> dict[str, list[Any]]:
-    """Returns path → values for lines such as `hardware.gpuCount=1,2,4`.  Raises ManifestError."""
-    axes: dict[str, list[Any]] = {}
-    for line in text.splitlines():
-        if line.strip():
-            path, values = axis(line.strip())
-            axes[path] = values
-    return axes
-
-
 def axis(text: str, *, option: str = "") -> tuple[str, list[Any]]:
     """Returns path and values of `path=value,value`; the values are YAML.
 
@@ -191,11 +178,6 @@ def axis(text: str, *, option: str = "") -> tuple[str, list[Any]]:
             fix=f"write it like {option}hardware.gpuCount=1,2,4",
         )
     return path.strip(), parsed
-
-
-def varied(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the manifest of one combination: a name becomes the prefix of a generated one."""
-    return changed(with_generated_name(base), values)
 
 
 def _documents(what: Manifest | Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

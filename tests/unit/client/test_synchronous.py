@@ -38,9 +38,8 @@ from fournos.client import (
     Queue,
     WaitTimeout,
 )
-from fournos.client.bridge import LOOP
-from fournos.client.history import AsyncHistory
-from fournos.client.stored import History
+from fournos.client.history import AsyncHistory, History
+from fournos.client.synchronous import LOOP
 from tests.unit.client.world import NS, SPEC, Api
 from tests.waiting import blocking_until
 
