@@ -144,8 +144,6 @@ def test_a_kueue_is_started_anew_where_nothing_but_its_configuration_differs() -
 
 # --- The sets of versions: what the environment chooses, a cluster remembers and the documentation says ---
 
-SETS = [Versions.named(name) for name in versions.SETS]
-
 
 def test_the_environment_names_the_set_and_a_cluster_remembers_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(versions.VARIABLE, "2025")

@@ -14,7 +14,7 @@ from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.report import finish_patch
 from fournos.engine.queueing.workload import IN_USE, PodSet
 from fournos.engine.runtime.decision import Create, Delete, Patch
-from tests.unit.engine.queueing.test_reconcile import NOW, QUOTA, Toy, go, made
+from tests.unit.engine.queueing.toys import NOW, QUOTA, Toy, go, made
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 PRIORITY = "kueue.x-k8s.io/priority-class"

@@ -14,19 +14,17 @@ from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.report import pods_ready_patch, reclaim_patch, release_quota
 from fournos.engine.queueing.workload import IN_USE
 from fournos.engine.runtime.decision import Patch
-from tests.unit.engine.queueing.test_reconcile import (
+from tests.unit.engine.queueing.toys import (
     ADMITTED,
+    GOING,
     NOW,
+    QUIET,
     QUOTA,
     READY,
+    RUNS,
     Toy,
     go,
     made,
-)
-from tests.unit.engine.queueing.toys import (
-    GOING,
-    QUIET,
-    RUNS,
 )
 
 # --- the reports ---------------------------------------------------------------------------------------

@@ -28,28 +28,26 @@ from fournos.engine.runtime.decision import (
     Unknown,
     attempt,
 )
-from tests.unit.engine.queueing.test_reconcile import (
+from tests.unit.engine.queueing.toys import (
     ADMITTED,
     EVICTED,
     FLAVOR,
-    NOW,
-    QUOTA,
-    TOY,
-    Toy,
-    go,
-    made,
-    patch_of,
-)
-from tests.unit.engine.queueing.toys import (
     GOING,
     HALT,
+    NOW,
     QUIET,
+    QUOTA,
     RUNS,
+    TOY,
     Managed,
     Spawning,
     Switching,
+    Toy,
     freed,
+    go,
+    made,
     normal,
+    patch_of,
     suspended,
 )
 

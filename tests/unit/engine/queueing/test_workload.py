@@ -35,7 +35,7 @@ from fournos.engine.runtime.decision import (
     Unknown,
     attempt,
 )
-from tests.unit.engine.queueing.test_reconcile import Toy
+from tests.unit.engine.queueing.toys import Toy
 
 # --- state ------------------------------------------------------------------------------------------
 

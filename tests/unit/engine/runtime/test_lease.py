@@ -30,14 +30,28 @@ KEY = Key("fournos", "fournos")
 
 
 class Unreliable(Connection):
-    """`down`: no request gets through; `lose`: the next write is stored and its answer lost."""
+    """`down`: no request gets through; `lose`: the next write is stored and its answer lost.
+
+    `delay`: a write is stored at once, its answer takes so many seconds; `reads`: what happens to the next
+    reads: an error, or a wait of so many seconds.
+    """
 
     down = False
     lose = False
+    delay = 0.0
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(server)
+        self.reads: list[KubeError | float] = []
 
     async def get(self, resource: Resource, key: Key) -> Obj:
         if self.down:
             raise ServerError("down", status=503)
+        match self.reads.pop(0) if self.reads else 0:
+            case KubeError() as error:
+                raise error
+            case seconds:
+                await asyncio.sleep(seconds)
         return await super().get(resource, key)
 
     async def patch(self, resource: Resource, key: Key, body: Obj, *, subresource: str | None = None) -> Obj:
@@ -47,6 +61,7 @@ class Unreliable(Connection):
         if self.lose:
             self.lose = False
             raise ConnectionLostError("reset")
+        await asyncio.sleep(self.delay)
         return answer
 
 
@@ -74,6 +89,16 @@ async def one(server: Server, clock: LoopClock) -> Candidate:
 @pytest.fixture
 async def two(server: Server, clock: LoopClock) -> Candidate:
     return Candidate(server, "two", clock)
+
+
+@pytest.fixture
+async def api(one: Candidate) -> Unreliable:
+    return one.api
+
+
+@pytest.fixture
+async def lease(one: Candidate) -> Lease:
+    return one.lease
 
 
 def holder(server: Server) -> str | None:
@@ -164,21 +189,10 @@ async def test_a_lost_answer_does_not_cost_the_lease(one: Candidate) -> None:
     holding.cancel()
 
 
-class Slow(Connection):
-    """A write is stored at once, its answer takes `delay` seconds."""
-
-    delay = 0.0
-
-    async def patch(self, resource: Resource, key: Key, body: Obj, *, subresource: str | None = None) -> Obj:
-        answer = await super().patch(resource, key, body, subresource=subresource)
-        await asyncio.sleep(self.delay)
-        return answer
-
-
-async def test_leadership_counts_from_before_the_request(server: Server, clock: LoopClock) -> None:
+async def test_leadership_counts_from_before_the_request(
+    api: Unreliable, lease: Lease, clock: LoopClock
+) -> None:
     """Another process may count from the moment the write is stored, which is before the answer comes."""
-    api = Slow(server)
-    lease = Lease(api, KEY, "slow", clock, jitter=lambda: 0.5)
     await lease.acquire()
     holding = asyncio.create_task(lease.hold())
     api.delay = 5.0
@@ -238,32 +252,6 @@ async def test_what_is_not_held_is_not_released(one: Candidate, two: Candidate, 
 # What a candidate of the leader election writes into its Lease, and how long it waits for each answer.
 
 FOREIGN = {"holderIdentity": "three", "leaseDurationSeconds": 30, "leaseTransitions": 3}
-
-
-class Scripted(Connection):
-    """`reads`: what happens to the next reads: an error, or a wait of so many seconds."""
-
-    def __init__(self, server: Server) -> None:
-        super().__init__(server)
-        self.reads: list[KubeError | float] = []
-
-    async def get(self, resource: Resource, key: Key) -> Obj:
-        match self.reads.pop(0) if self.reads else 0:
-            case KubeError() as error:
-                raise error
-            case seconds:
-                await asyncio.sleep(seconds)
-        return await super().get(resource, key)
-
-
-@pytest.fixture
-async def api(server: Server) -> Scripted:
-    return Scripted(server)
-
-
-@pytest.fixture
-async def lease(api: Scripted, clock: LoopClock) -> Lease:
-    return Lease(api, KEY, "one", clock, jitter=lambda: 0.5)
 
 
 def spec(server: Server) -> dict[str, Any]:
@@ -340,7 +328,7 @@ async def test_its_own_lease_is_taken_at_once_and_counts_no_change(lease: Lease,
 
 
 async def test_the_duration_is_the_one_that_the_holder_declares(
-    server: Server, api: Scripted, clock: LoopClock
+    server: Server, api: Unreliable, clock: LoopClock
 ) -> None:
     """Not this process's own; at its very end the lease is free."""
     foreign(server, leaseDurationSeconds=30)
@@ -348,21 +336,23 @@ async def test_the_duration_is_the_one_that_the_holder_declares(
     assert clock.monotonic() == pytest.approx(30)
 
 
-async def test_without_a_duration_the_own_one_counts(server: Server, api: Scripted, clock: LoopClock) -> None:
+async def test_without_a_duration_the_own_one_counts(
+    server: Server, api: Unreliable, clock: LoopClock
+) -> None:
     foreign(server, leaseDurationSeconds=None)
     await Lease(api, KEY, "one", clock, jitter=lambda: 0.0, duration=16.0).acquire()
     assert clock.monotonic() == pytest.approx(16)
 
 
 async def test_a_failed_attempt_is_repeated_after_the_interval_and_its_jitter(
-    lease: Lease, api: Scripted, clock: LoopClock
+    lease: Lease, api: Unreliable, clock: LoopClock
 ) -> None:
     api.reads = [ServerError("down", status=503)]
     await lease.acquire()
     assert clock.monotonic() == pytest.approx(2 * 1.1)
 
 
-async def test_an_attempt_that_hangs_is_given_up(lease: Lease, api: Scripted, clock: LoopClock) -> None:
+async def test_an_attempt_that_hangs_is_given_up(lease: Lease, api: Unreliable, clock: LoopClock) -> None:
     api.reads = [3600.0]
     await lease.acquire()
     assert clock.monotonic() == pytest.approx(10 + 2 * 1.1)
@@ -387,7 +377,7 @@ async def test_who_comes_second_does_not_lead(
 
 
 async def test_a_renewal_that_hangs_is_given_up_when_leadership_ends(
-    lease: Lease, server: Server, api: Scripted, clock: LoopClock
+    lease: Lease, server: Server, api: Unreliable, clock: LoopClock
 ) -> None:
     await lease.acquire()
     refuse(server, "patch", ConflictError("changed", status=409))
@@ -397,7 +387,7 @@ async def test_a_renewal_that_hangs_is_given_up_when_leadership_ends(
     assert clock.monotonic() == pytest.approx(10 + 2), "its end, and one interval"
 
 
-async def test_a_release_that_hangs_is_given_up(lease: Lease, api: Scripted, clock: LoopClock) -> None:
+async def test_a_release_that_hangs_is_given_up(lease: Lease, api: Unreliable, clock: LoopClock) -> None:
     await lease.acquire()
     api.reads = [3600.0]
     await lease.release()
