@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from xml.etree import ElementTree
@@ -68,23 +67,6 @@ def test_every_page_marks_one_entry_of_the_navigation(page: Page) -> None:
 
 STATIC = Path(fournos.web.__file__).parent / "static"
 SHEETS = {path.name: path.read_text() for path in STATIC.glob("*.css")}
-
-
-def test_no_class_is_styled_as_a_whole_by_two_sheets() -> None:
-    """Every page loads all sheets: the second rule would change the pages of the first."""
-    found = Counter(
-        name
-        for text in SHEETS.values()
-        for name in set(re.findall(r"^\.([\w-]+)(?= \{| dt| dd)", text, re.M))
-    )
-    assert [name for name, sheets in found.items() if sheets > 1] == []
-
-
-def test_colours_stand_in_the_tokens_alone() -> None:
-    others = {name: text for name, text in SHEETS.items() if name != "tokens.css"}
-    assert others
-    for name, text in others.items():
-        assert not re.search(r"#[0-9a-fA-F]{3,8}\b|\brgba?\(|\bhsl", text), name
 
 
 def test_a_job_that_stops_does_not_look_like_one_that_has_ended() -> None:

@@ -178,11 +178,6 @@ async def test_the_queue_has_a_column_of_starts_when_one_is_known() -> None:
     assert "Starts" not in text(await shown(queue.PAGE, call(estimated(False))))
 
 
-async def test_one_that_waits_waits() -> None:
-    found = text(await shown(queue.PAGE, call(waiting("a"))))
-    assert "100 of 100 used, 1 waits" in found.replace(" ,", ",")
-
-
 @pytest.mark.parametrize("first", ["2", "٣", "-1", "x", "99999999999999"])
 async def test_a_part_of_the_queue(first: str) -> None:
     html = await shown(queue.PAGE, call(waiting("a", "b"), query={"from": first}))
