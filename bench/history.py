@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import Connection, Table, insert, text
 
 from bench.machine import Result
-from fournos.history.records import Document, Ending, Identity, Query, Record, Run
+from fournos.history.records import ALL_RUNS, Document, Ending, Identity, Query, Record, Run, Scope
 from fournos.history.store import HistoryStore, rows, schema
 from fournos.history.store.rows import pack
 from fournos.history.store.usage import used
@@ -122,7 +122,7 @@ def _document() -> dict[str, Any]:
 def queries(source: random.Random, jobs: int) -> dict[str, Query]:
     """Returns one query of each kind, for values that a run has."""
     run = make_run(source.randrange(jobs), jobs)
-    every = Query(namespaces=None)
+    every = Query(ALL_RUNS)
     day = run.submitted_at
     return {
         "newest": every,
@@ -135,7 +135,7 @@ def queries(source: random.Random, jobs: int) -> dict[str, Query]:
         "label": replace(every, labels={"build": run.labels["build"]}),
         "time": replace(every, since=day - timedelta(days=1), until=day),
         "name": replace(every, name=run.name),
-        "namespace": replace(every, namespaces=(run.namespace_uid,)),
+        "namespace": replace(every, scope=Scope((run.namespace_uid,))),
         "text, some": replace(every, text=f"build {source.randrange(5000)}"),
         "text, none": replace(every, text="no such text"),
         "owner and phase": replace(every, owners=(run.owner,), phases=("Stopped",)),
@@ -269,7 +269,7 @@ async def _warm(store: HistoryStore, name: str, jobs: int) -> AsyncIterator[Read
     for days in (7, 90):
         for _ in range(_SUMS):
             period = until - timedelta(days=days), until
-            sums = used(store, *period, namespaces=None, kinds=("FournosJob",))
+            sums = used(store, *period, ALL_RUNS, kinds=("FournosJob",))
             taken.setdefault(f"usage of {days} days", []).append(await _timed(sums))
     for what, each in taken.items():
         yield _reads(name, what, "warm", each)
@@ -295,7 +295,7 @@ async def _opened(url: str, files: _Sqlite | _Server) -> AsyncIterator[HistorySt
 
 
 async def _job_page(store: HistoryStore, identity: Identity) -> None:
-    assert await store.detail(Query(namespaces=None, uid=identity.uid), tuple(Document))
+    assert await store.detail(Query(ALL_RUNS, uid=identity.uid), tuple(Document))
 
 
 _Times = tuple[float, float]

@@ -9,7 +9,7 @@ from typing import Any
 
 from fournos.history.compare.comparison import RowKey
 from fournos.history.logs.stored import ContainerLog
-from fournos.history.records import Ending, Identity, Query, Run, body
+from fournos.history.records import ALL_RUNS, Ending, Identity, Query, Run, body
 from fournos.history.results.models import Kpi, Test, series_id
 
 CLUSTER = "5a1f6c0e-cluster"
@@ -45,7 +45,7 @@ def ended(run: Run, after: float = 60, **fields: Any) -> Run:
 
 def everything(**filters: Any) -> Query:
     """A query over all namespaces."""
-    return Query(namespaces=None, **filters)
+    return Query(ALL_RUNS, **filters)
 
 
 def keep_logs(stored: dict[str, bytes], run: str, logs: dict[ContainerLog, str]) -> None:

@@ -18,7 +18,7 @@ from fournos.history.api.routes import Route, Scoped
 from fournos.history.api.service import ROUTES
 from fournos.history.artifacts import ArtifactLimits
 from fournos.history.blobs import Blobs, open_blobs
-from fournos.history.records import Document, Identity, Record
+from fournos.history.records import Document, Identity, Record, Scope
 from fournos.history.regressions.review import Acknowledgement
 from fournos.history.results.read import read_file
 from fournos.history.store import HistoryStore
@@ -85,7 +85,7 @@ async def fill(store: HistoryStore, cluster: str) -> None:
         )
     verdicts, first = Verdicts(store), identity(cluster, 1)
     await verdicts.pin(first, by=mark, reason=mark, now=at(1))
-    (series,) = await Results(store).series("f00d", (uid,))
+    (series,) = await Results(store).series("f00d", Scope((uid,)))
     drop = Acknowledgement(series.id, first.text, at(1), False, mark, mark, at(2))
     await verdicts.acknowledge(uid, drop)
 

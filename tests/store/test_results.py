@@ -11,7 +11,7 @@ from sqlalchemy import select, text
 from fournos.history.compare.comparison import KpiVerdict, compare
 from fournos.history.compare.differences import ComparedRun
 from fournos.history.fingerprint import Fingerprint
-from fournos.history.records import Record, Run
+from fournos.history.records import ALL_RUNS, NO_RUNS, Record, Run, Scope
 from fournos.history.regressions.judge import judge
 from fournos.history.regressions.review import Acknowledgement, covering
 from fournos.history.regressions.series import Basis, Kind, SeriesState
@@ -113,14 +113,14 @@ async def test_a_series_holds_what_is_comparable(store: HistoryStore) -> None:
     await store.record(Record(other))
     await Results(store).put(other.identity, [record(kpi(1.0))], at(14))
 
-    found = await Results(store).series(PRINT, None, kpi_id="throughput")
+    found = await Results(store).series(PRINT, ALL_RUNS, kpi_id="throughput")
     by_size = sorted(found, key=lambda one: len(one.points))
     assert [len(one.points) for one in by_size] == [1, 1, 4]
     main = by_size[-1]
     assert [point.value for point in main.points] == [100, 101, 102, 103]
     assert main.points[0].run == a_run(0).identity.text
     assert (main.unit, main.higher_is_better, main.labels) == ("tokens/s", True, {"model_name": "llama"})
-    newest = await Results(store).series(PRINT, None, kpi_id="throughput", newest=2)
+    newest = await Results(store).series(PRINT, ALL_RUNS, kpi_id="throughput", newest=2)
     assert [point.value for one in newest for point in one.points if len(one.points) == 2] == [102, 103]
 
 
@@ -130,22 +130,24 @@ async def test_what_an_evicted_attempt_pushed_is_no_point(store: HistoryStore) -
     whole = record(kpi(7.0), timestamp=at(40))
     run = await a_run_with(store, 0, partial, whole, attempts=2, started_at=at(5), running_at=at(30))
     results = Results(store)
-    (one,) = await results.series(PRINT, None)
+    (one,) = await results.series(PRINT, ALL_RUNS)
     assert [point.value for point in one.points] == [7.0]
-    assert [value for values in (await results.earlier(PRINT, None)).values() for value in values] == [7.0]
+    assert [value for values in (await results.earlier(PRINT, ALL_RUNS)).values() for value in values] == [
+        7.0
+    ]
     assert await results.of(run.identity) == (partial, whole), "it is kept for people"
     assert await results.of(run.identity, last_attempt=True) == (whole,)
     await Verdicts(store).pin(run.identity, by="me", reason="", now=at(50))
     pinned, values = await Verdicts(store).pinned_values(run.namespace_uid, PRINT)
     assert pinned is not None and list(values.values()) == [7.0]
     await store.record(Record(replace(run, attempts=1, resource_version=901)))
-    assert len(await results.series(PRINT, None)) == 2, "of a single attempt the times do not count"
+    assert len(await results.series(PRINT, ALL_RUNS)) == 2, "of a single attempt the times do not count"
 
 
 async def test_repeats_in_a_run_are_one_point(store: HistoryStore) -> None:
     tests = [record(kpi(float(value)), run_id=str(value), timestamp=at(value)) for value in (1, 5, 9)]
     await a_run_with(store, 0, *tests)
-    ((point,),) = [one.points for one in await Results(store).series(PRINT, None)]
+    ((point,),) = [one.points for one in await Results(store).series(PRINT, ALL_RUNS)]
     assert (point.value, point.at) == (5, at(9))
 
 
@@ -153,10 +155,12 @@ async def test_other_namespaces_are_not_read(store: HistoryStore) -> None:
     await a_run_with(store, 0, FULL)
     await a_run_with(store, 1, FULL, namespace_uid="secret")
     results, verdicts = Results(store), Verdicts(store)
-    assert [len(one.points) for one in await results.series(PRINT, (NAMESPACE_UID,), kpi_id="errors")] == [1]
-    assert [len(one.points) for one in await results.series(PRINT, None, kpi_id="errors")] == [2]
-    assert await results.series(PRINT, ()) == []
-    assert {len(kpis) for kpis in (await results.earlier(PRINT, (NAMESPACE_UID,))).values()} == {1}
+    assert [
+        len(one.points) for one in await results.series(PRINT, Scope((NAMESPACE_UID,)), kpi_id="errors")
+    ] == [1]
+    assert [len(one.points) for one in await results.series(PRINT, ALL_RUNS, kpi_id="errors")] == [2]
+    assert await results.series(PRINT, NO_RUNS) == []
+    assert {len(kpis) for kpis in (await results.earlier(PRINT, Scope((NAMESPACE_UID,)))).values()} == {1}
     await verdicts.pin(a_run(1).identity, by="me", reason="x", now=at(0))
     assert await verdicts.baseline(NAMESPACE_UID, PRINT) is None
 
@@ -177,7 +181,7 @@ async def test_from_the_store_to_a_verdict(store: HistoryStore) -> None:
             labels={CONFIRMS_LABEL: suspect.identity.uid},
         )
     results = Results(store)
-    (found,) = judge(await results.series(PRINT, None)).findings
+    (found,) = judge(await results.series(PRINT, ALL_RUNS)).findings
     assert (found.kind, found.state, found.run) == (
         Kind.REGRESSION,
         SeriesState.CONFIRMED,
@@ -188,7 +192,7 @@ async def test_from_the_store_to_a_verdict(store: HistoryStore) -> None:
     subjects = [
         ComparedRun(run.name, Fingerprint(), await results.of(run.identity)) for run in (a_run(0), suspect)
     ]
-    history = await results.earlier(PRINT, None, without=[a_run(0).identity, suspect.identity])
+    history = await results.earlier(PRINT, ALL_RUNS, without=[a_run(0).identity, suspect.identity])
     assert len(history[series_id(PRINT, subjects[0].tests[0], subjects[0].tests[0].kpis[0])]) == 21
     compared = compare(subjects, history, fingerprint=PRINT)
     rows = {row.key.kpi_id: row.cells[1].verdict for row in compared.rows}
@@ -220,19 +224,19 @@ async def test_acknowledgements_outlive_their_runs(store: HistoryStore) -> None:
     for number in range(30):
         value = 100.0 + number % 3 if number < 20 else 80.0 + number % 3
         await a_run_with(store, number, record(kpi(value), timestamp=at(number)))
-    (one,) = await Results(store).series(PRINT, None)
+    (one,) = await Results(store).series(PRINT, ALL_RUNS)
     (finding,) = judge([one]).findings
     verdicts = Verdicts(store)
     made = Acknowledgement.of(finding, "wanted", "alice", at(99))
     await verdicts.acknowledge(NAMESPACE_UID, made)
     await store.execute(text("DELETE FROM runs WHERE name IN ('job-20', 'job-3')"))
-    (again,) = await Results(store).series(PRINT, None)
+    (again,) = await Results(store).series(PRINT, ALL_RUNS)
     (later,) = judge([again]).findings
-    known = await verdicts.acknowledged([again.id], (NAMESPACE_UID,))
+    known = await verdicts.acknowledged([again.id], Scope((NAMESPACE_UID,)))
     assert known == [made]
     assert covering(later, again, known) == made
-    assert await verdicts.acknowledged([again.id], ("other",)) == []
-    assert await verdicts.acknowledged([], None) == []
+    assert await verdicts.acknowledged([again.id], Scope(("other",))) == []
+    assert await verdicts.acknowledged([], ALL_RUNS) == []
 
 
 async def test_a_series_is_read_by_its_index(store: HistoryStore) -> None:
@@ -248,7 +252,7 @@ async def test_times_without_a_timestamp_are_those_of_the_push(store: HistorySto
     await a_run_with(store, 0)
     later = at(0) + timedelta(days=3)
     await Results(store).put(a_run(0).identity, [record(kpi())], later)
-    (one,) = await Results(store).series(PRINT, None)
+    (one,) = await Results(store).series(PRINT, ALL_RUNS)
     assert one.points[0].at == later
     assert one.points[0].run.startswith(f"{CLUSTER}/")
 
@@ -258,7 +262,7 @@ async def test_results_come_with_the_record_of_their_run(store: HistoryStore) ->
     run = ended(a_run(1, fingerprint=PRINT))
     assert await store.record(Record(run, results=(FULL,)))
     assert await Results(store).of(run.identity) == (FULL,)
-    (one,) = await Results(store).series(PRINT, None, kpi_id="throughput")
+    (one,) = await Results(store).series(PRINT, ALL_RUNS, kpi_id="throughput")
     assert [point.value for point in one.points] == [12.5]
     other = record(kpi(3.0), labels={"model_name": "granite"})
     await Results(store).put(run.identity, [other], at(1))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import insert
 
-from fournos.history.records import Document, Ending, Identity, Query, Record, Run
+from fournos.history.records import Document, Ending, Identity, Query, Record, Run, Scope
 from fournos.history.store import HistoryStore, StoreQueryError
 from fournos.history.store.rows import folded, label_rows, row_of
 from fournos.history.store.schema import labels, runs
@@ -180,10 +180,10 @@ async def test_a_run_submitted_meanwhile_moves_no_page(store: HistoryStore) -> N
 async def test_who_may_read_no_namespace_sees_nothing(store: HistoryStore) -> None:
     await store.record(Record(a_run()))
     assert await names(store, Query()) == []
-    assert await names(store, Query(namespaces=("another",))) == []
-    assert await names(store, Query(namespaces=(NAMESPACE_UID, "another"))) == ["job-0"]
-    assert await names(store, Query(namespaces=(NAMESPACE_UID,))) == ["job-0"]
-    assert await names(store, Query(namespaces=tuple(f"other-{n}" for n in range(1000)))) == []
+    assert await names(store, Query(Scope(("another",)))) == []
+    assert await names(store, Query(Scope((NAMESPACE_UID, "another")))) == ["job-0"]
+    assert await names(store, Query(Scope((NAMESPACE_UID,)))) == ["job-0"]
+    assert await names(store, Query(Scope(tuple(f"other-{n}" for n in range(1000))))) == []
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,6 @@ FIELDS = {
     "targets": "target",
     "pipelines": "pipeline",
     "fingerprints": "fingerprint",
-    "namespaces": "namespace_uid",
 }
 """The filter of a Query → the field of a Run."""
 
@@ -258,13 +257,15 @@ def ask(source: random.Random) -> Query:
         asked["since"] = at(source.randrange(60))
     if source.random() < 0.3:
         asked["until"] = at(source.randrange(40, 100))
-    return Query(**{"namespaces": None, **asked}, limit=source.choice((11, 50)))
+    namespaces = tuple(source.sample(CHOICES["namespace_uid"], 2)) if source.random() < 0.25 else None
+    return Query(Scope(namespaces), **asked, limit=source.choice((11, 50)))
 
 
 def matches(run: Run, query: Query) -> bool:
     wanted = {field: getattr(query, filter_) for filter_, field in FIELDS.items()}
     return (
         all(getattr(run, field) in values for field, values in wanted.items() if values)
+        and query.scope.includes(run)
         and (not query.name or run.name == query.name)
         and query.uid in ("", run.identity.uid)
         and query.namespace in ("", run.identity.namespace)
@@ -380,7 +381,7 @@ async def test_pages_of_200000_runs_are_read_by_indexes(store: HistoryStore) -> 
         await store.write(lambda connection, rows=of_runs: connection.execute(insert(runs), rows))
         await store.write(lambda connection, rows=of_labels: connection.execute(insert(labels), rows))
     await store.database.tidy()
-    some = Query(tuple(f"team-{number}" for number in range(10)), in_cluster=a_run().identity.cluster)
+    some = Query(Scope(tuple(f"team-{number}" for number in range(10)), a_run().identity.cluster))
     queries = {
         "newest": everything(),
         "newest of some namespaces": some,

@@ -18,7 +18,7 @@ from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials, FixedIdentity, Proof
 from fournos.history.artifacts import ArtifactLimits
 from fournos.history.blobs import open_blobs
-from fournos.history.records import Ending, Identity, Record, Run
+from fournos.history.records import ALL_RUNS, NO_RUNS, Ending, Identity, Record, Run, Scope
 from fournos.history.store import HistoryStore
 from fournos.history.store.usage import usage_statement, used
 from fournos.history.usage import Share, Usage, Use, usage
@@ -83,7 +83,7 @@ async def test_the_database_adds_up_what_the_runs_used(store: HistoryStore) -> N
                 gpu_count=chance.choice([0, 1, 8]),
             )
         )
-    found = await used(store, SINCE, UNTIL, namespaces=None)
+    found = await used(store, SINCE, UNTIL, ALL_RUNS)
     assert rounded(found) == rounded(of(runs))
     assert 20 < found.runs < 120, "some lie outside of the period"
 
@@ -103,14 +103,14 @@ async def test_the_edges_of_the_period(
     store: HistoryStore, start: datetime, end: datetime | None, hours: float | None
 ) -> None:
     await ran(store, 1, start, end)
-    found = await used(store, SINCE, UNTIL, namespaces=None)
+    found = await used(store, SINCE, UNTIL, ALL_RUNS)
     assert (found.hours, found.runs) == (pytest.approx(hours or 0), int(hours is not None))
 
 
 async def test_more_microseconds_than_64_bits_have(store: HistoryStore) -> None:
     for number in range(3):
         await ran(store, number, at(0), at(4_000_000_000), gpu_count=1_000)
-    found = await used(store, at(0), at(4_000_000_000), namespaces=None)
+    found = await used(store, at(0), at(4_000_000_000), ALL_RUNS)
     assert found.hours == pytest.approx(3 * 1_000 * 4e9 / 3600)
 
 
@@ -120,15 +120,15 @@ async def test_only_what_may_be_read_and_what_is_wanted_counts(store: HistorySto
     await ran(store, 2, at(11_000), at(14_600), identity=other, namespace_uid="another", kind="AppWrapper")
     uid = a_run(1).namespace_uid
 
-    async def hours(**given: Any) -> float:
-        return round((await used(store, SINCE, UNTIL, **given)).hours, 6)
+    async def hours(scope: Scope, **given: Any) -> float:
+        return round((await used(store, SINCE, UNTIL, scope, **given)).hours, 6)
 
-    assert await hours(namespaces=None) == 4.0
-    assert await hours(namespaces=(uid,)) == 2.0
-    assert await hours(namespaces=()) == 0.0
-    assert await hours(namespaces=None, namespace="other") == 2.0
-    assert await hours(namespaces=(uid,), namespace="other") == 0.0
-    assert await hours(namespaces=None, kinds=("FournosJob",)) == 2.0
+    assert await hours(ALL_RUNS) == 4.0
+    assert await hours(Scope((uid,))) == 2.0
+    assert await hours(NO_RUNS) == 0.0
+    assert await hours(ALL_RUNS, namespace="other") == 2.0
+    assert await hours(Scope((uid,)), namespace="other") == 0.0
+    assert await hours(ALL_RUNS, kinds=("FournosJob",)) == 2.0
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ async def test_the_route_and_the_client(store: HistoryStore, history: AsyncHisto
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 async def test_sqlite_reads_the_runs_of_the_period(store: HistoryStore) -> None:
     """And not all runs of the kind, which are nearly all of the history."""
-    statement = usage_statement(SINCE, UNTIL, None, "", ("FournosJob",))
+    statement = usage_statement(SINCE, UNTIL, ALL_RUNS, "", ("FournosJob",))
 
     def explain(connection: Connection) -> list[str]:
         sql = statement.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
@@ -204,6 +204,6 @@ async def test_sqlite_reads_the_runs_of_the_period(store: HistoryStore) -> None:
 async def test_what_a_lock_holds_is_in_no_other_sum(store: HistoryStore) -> None:
     await ran(store, 1, at(10_000), at(13_600))
     await ran(store, 2, at(10_000), at(13_600), owner="ben", pipeline="", gpu_type="", gpu_count=8)
-    found = await used(store, SINCE, UNTIL, namespaces=None)
+    found = await used(store, SINCE, UNTIL, ALL_RUNS)
     assert (found.hours, found.runs, found.owners) == (2.0, 1, (Share("ann", 2.0, 1),))
     assert found.locks == (Share("ben", 8.0, 1),)

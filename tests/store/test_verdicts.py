@@ -16,6 +16,7 @@ from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
 from fournos.history.artifacts import ArtifactLimits
 from fournos.history.blobs import Blobs, open_blobs
+from fournos.history.records import ALL_RUNS
 from fournos.history.store import HistoryStore
 from fournos.history.store.results import Results
 from fournos.history.store.retention import RetentionLimits, erase, expire
@@ -247,7 +248,7 @@ async def test_series_are_one_query_whatever_their_number(store: HistoryStore, s
     engine = store.database._engine
     engine = engine.sync_engine if isinstance(engine, AsyncEngine) else engine
     event.listen(engine, "before_cursor_execute", note)
-    found = await Results(store).series(fingerprint, None)
+    found = await Results(store).series(fingerprint, ALL_RUNS)
     event.remove(engine, "before_cursor_execute", note)
     assert len(found) == 21 and all(len(one.points) == 3 for one in found)
     assert len([one for one in asked if "SELECT" in one]) == 1

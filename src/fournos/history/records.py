@@ -157,6 +157,24 @@ class Record:
     """What the run returned; replaces the stored results of the same tests, the others stay."""
 
 
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The part of the history that is read: the runs that a caller may read with one request."""
+
+    namespaces: tuple[str, ...] | None
+    """UIDs of namespaces; None: all, gone ones included."""
+    cluster: str = ""
+    """Whose runs may be read (`Identity.cluster`); "": any that has the namespaces, as a UID is of one."""
+
+    def includes(self, run: Run) -> bool:
+        mine = self.cluster in ("", run.identity.cluster)
+        return mine and (self.namespaces is None or run.namespace_uid in self.namespaces)
+
+
+ALL_RUNS: Final = Scope(None)
+NO_RUNS: Final = Scope(())
+
+
 PAGE_MAX: Final = 500
 
 
@@ -164,10 +182,7 @@ PAGE_MAX: Final = 500
 class Query:
     """The filters of a list; an empty filter matches all."""
 
-    namespaces: tuple[str, ...] | None = ()
-    """The UIDs of the namespaces that the caller may read, none by default; None for all, gone ones too."""
-    in_cluster: str = ""
-    """`Identity.cluster`: only runs of this cluster; "" for those of all clusters of the database."""
+    scope: Scope = NO_RUNS
     namespace: str = ""
     """The name of the namespace; it matches namespaces of this name that are gone, too."""
     kinds: tuple[str, ...] = ()

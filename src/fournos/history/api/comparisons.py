@@ -15,7 +15,6 @@ from fournos.history.api.routes import (
     Access,
     ApiCall,
     Route,
-    Scope,
     Scoped,
     Text,
     Texts,
@@ -25,7 +24,7 @@ from fournos.history.api.runs import found, named
 from fournos.history.compare.comparison import Comparison, compare
 from fournos.history.compare.differences import ComparedRun, LeftOut, OtherRuns, left_out, origin_of
 from fournos.history.fingerprint import Fingerprint, fingerprint
-from fournos.history.records import PAGE_MAX, Document, Identity, Query, Run, uid_in
+from fournos.history.records import PAGE_MAX, Document, Identity, Query, Run, Scope, uid_in
 from fournos.history.regressions.benchmark import (
     Benchmark,
     benchmark_of,
@@ -38,7 +37,7 @@ from fournos.history.regressions.judge import JUDGED, Report
 from fournos.history.regressions.review import WATCHED, Acknowledgement, Baseline
 from fournos.history.regressions.series import Finding, Series, group, labels_text, runs_in_order
 from fournos.history.results.models import is_version
-from fournos.history.store.verdicts import MOST, newest_runs, review_in_its_namespace
+from fournos.history.store.verdicts import MOST, newest_runs, review, review_in_its_namespace
 from fournos.insight.values import frame
 
 if TYPE_CHECKING:
@@ -52,18 +51,17 @@ FINGERPRINT: Final = "fingerprint"
 
 
 async def runs_left_out(
-    service: HistoryService, run: Run, cluster: str, *, without: Collection[str] = ()
+    service: HistoryService, run: Run, scope: Scope, *, without: Collection[str] = ()
 ) -> tuple[LeftOut, ...]:
     """Returns the runs of the same spec among the newest of the same Pipeline in the namespace.
 
-    `cluster`: as in `Query.in_cluster`; `without`: fingerprints that are shown anyway.
+    `scope`: of the caller; `without`: fingerprints that are shown anyway.
     """
     if not run.fingerprint:
         return ()
     store = await service.store()
     query = Query(
-        (run.namespace_uid,),
-        in_cluster=cluster,
+        Scope((run.namespace_uid,), scope.cluster),
         kinds=(run.kind,),
         phases=("Succeeded",),
         pipelines=(run.pipeline,),
@@ -119,15 +117,14 @@ async def compare_runs(service: HistoryService, call: ApiCall) -> Comparison:
     subjects = [await _subject(service, run) for run in runs]
     earlier = await (await service.results()).earlier(
         runs[0].fingerprint,
-        call.scope.namespaces,
-        cluster=call.scope.cluster,
+        call.scope,
         without=[run.identity for run in runs],
     )
     comparison = await asyncio.to_thread(
         compare, subjects, earlier, fingerprint=runs[0].fingerprint, across=asked.across
     )
     without = [run.fingerprint for run in runs]
-    others = await runs_left_out(service, runs[0], call.scope.cluster, without=without)
+    others = await runs_left_out(service, runs[0], call.scope, without=without)
     comparison = replace(comparison, left_out=others)
     return comparison if all(map(call.details.includes, runs)) else comparison.without_documents()
 
@@ -224,7 +221,7 @@ async def get_trends(service: HistoryService, call: ApiCall) -> Trends:
     trends = await trends_of(service, run, call.scope, kpi=asked.kpi, runs=asked.runs)
     return replace(
         trends,
-        left_out=await runs_left_out(service, run, call.scope.cluster),
+        left_out=await runs_left_out(service, run, call.scope),
         versions=await _versions(service, trends.series),
     )
 
@@ -244,7 +241,7 @@ async def trends_of(
     service: HistoryService, run: Run, scope: Scope, *, kpi: str = "", runs: int = JUDGED
 ) -> Trends:
     """Judges the series of a run's fingerprint, as far as the caller may read them."""
-    reviewed = await service.review(run, scope, kpi=kpi, newest=runs)
+    reviewed = await review(await service.store(), run, scope, kpi=kpi, newest=runs)
     series, report, covered = tuple(reviewed.series), reviewed.report, reviewed.covered
     names = await (await service.results()).names({point.run for each in series for point in each.points})
     summary = tuple(lines(group(report.findings, runs_in_order(series)), names, covered))
@@ -265,13 +262,11 @@ class BenchmarkFilter(Scoped):
 
 async def list_benchmarks(service: HistoryService, call: ApiCall) -> list[Benchmark]:
     asked: BenchmarkFilter = call.parameters
-    store, scope = await service.store(), call.scope
     runs = await newest_runs(
-        store,
+        await service.store(),
         service.now() - timedelta(days=asked.days),
-        scope.namespaces,
+        call.scope,
         call.namespace,
-        cluster=scope.cluster,
         owners=asked.owner,
         most=asked.limit,
     )

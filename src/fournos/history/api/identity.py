@@ -29,10 +29,10 @@ from fournos.history.api.routes import (
     GROUP,
     Access,
     ForbiddenError,
-    Scope,
     UnauthorizedError,
     UnavailableError,
 )
+from fournos.history.records import ALL_RUNS, Scope
 from fournos.systems.jobs.own_job import job_of_pod
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ class HistoryAuthorizer:
             for right in (access, replace(access, resource=ALL_CLUSTERS)):
                 if not await self.may(user, right, ""):
                     raise ForbiddenError(f"{_cannot(user, right)} in all namespaces")
-            return Scope(None)
+            return ALL_RUNS
         if await self.may(user, access, ""):
             return Scope(None, self._cluster)
         if not namespace:

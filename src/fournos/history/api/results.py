@@ -99,10 +99,8 @@ async def list_values(service: HistoryService, call: ApiCall) -> ValuePage:
     Raises BadRequestError if that is more than MOST values.
     """
     filters: ValueFilter = call.parameters
-    scope, store = call.scope, await service.store()
-    page = await store.find(
-        filters.query(namespaces=scope.namespaces, in_cluster=scope.cluster, namespace=call.namespace)
-    )
+    store = await service.store()
+    page = await store.find(filters.query(call.scope, call.namespace))
     if filters.by and not all(map(call.details.includes, page.runs)):
         raise ForbiddenError('by: takes the right to get "runs/documents" of all these runs')
     identities = [run.identity for run in page.runs]

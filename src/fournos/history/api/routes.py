@@ -22,7 +22,7 @@ from pydantic.alias_generators import to_camel
 from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.decision import User
 from fournos.engine.runtime.listening import cut
-from fournos.history.records import PAGE_MAX, Query, Run
+from fournos.history.records import NO_RUNS, PAGE_MAX, Query, Scope
 from fournos.insight.values import NEW
 
 
@@ -173,13 +173,12 @@ class RunFilter(Scoped):
     limit: int = Field(50, ge=1, le=PAGE_MAX, description="Maximum number of runs.")
     cursor: Text = Field("", description="`cursor` of the page before; without it, the newest runs.")
 
-    def query(self, *, namespaces: tuple[str, ...] | None, in_cluster: str, namespace: str = "") -> Query:
+    def query(self, scope: Scope, namespace: str) -> Query:
         """Returns the query of the store.  Raises BadRequestError for a label without a value."""
         labels = dict(_label(one) for one in self.label)
         return Query(
-            namespaces=namespaces,
-            in_cluster=in_cluster,
-            namespace=namespace,
+            scope,
+            namespace,
             kinds=self.kind,
             # A run that nothing has reconciled yet may have no phase at all.
             phases=(*self.phase, "") if NEW in self.phase else self.phase,
@@ -269,20 +268,6 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """The part of the history that a caller may read with one request."""
-
-    namespaces: tuple[str, ...] | None
-    """UIDs of namespaces; None: all, gone ones included."""
-    cluster: str = ""
-    """Whose runs may be read (`Identity.cluster`); "": any that has the namespaces, as a UID is of one."""
-
-    def includes(self, run: Run) -> bool:
-        mine = self.cluster in ("", run.identity.cluster)
-        return mine and (self.namespaces is None or run.namespace_uid in self.namespaces)
-
-
-@dataclass(frozen=True, slots=True)
 class ApiCall:
     """An authorized request."""
 
@@ -300,7 +285,7 @@ class ApiCall:
     """The request itself, for routes that stream."""
     own: Obj | None = None
     """The FournosJob of the calling pod, for a route with `own`."""
-    details: Scope = field(default_factory=lambda: Scope(()))
+    details: Scope = NO_RUNS
     """Where the caller has the right `Route.details`."""
 
 

@@ -78,12 +78,7 @@ async def _detail(service: HistoryService, call: ApiCall, *documents: Document) 
 
 
 def _query(call: ApiCall, asked: str) -> Query:
-    query = Query(
-        namespaces=call.scope.namespaces,
-        in_cluster=call.scope.cluster,
-        namespace=call.namespace,
-        limit=1,
-    )
+    query = Query(call.scope, call.namespace, limit=1)
     query = replace(query, uid=asked) if UID.fullmatch(asked) else replace(query, name=asked)
     if kind := getattr(call.parameters, "kind", ""):
         query = replace(query, kinds=(kind,))
@@ -96,9 +91,7 @@ def _not_found(asked: str) -> NotFoundError:
 
 async def list_runs(service: HistoryService, call: ApiCall) -> Page:
     filters: RunFilter = call.parameters
-    scope = call.scope
-    query = filters.query(namespaces=scope.namespaces, in_cluster=scope.cluster, namespace=call.namespace)
-    return await (await service.store()).find(query)
+    return await (await service.store()).find(filters.query(call.scope, call.namespace))
 
 
 async def get_run(service: HistoryService, call: ApiCall) -> Detail:

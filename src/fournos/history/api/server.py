@@ -34,14 +34,13 @@ from fournos.history.api.routes import (
     NotFoundError,
     RequestTimeoutError,
     Route,
-    Scope,
     Scoped,
     TooManyRequestsError,
     UnavailableError,
     read,
 )
 from fournos.history.blobs import BlobsUnavailableError
-from fournos.history.records import adapter, body
+from fournos.history.records import NO_RUNS, adapter, body
 from fournos.history.store.database import (
     NamespaceFullError,
     StoreQueryError,
@@ -183,10 +182,10 @@ class HistoryServer:
         namespace = path.pop("namespace", "")
         parameters = read(route.parameters, request.query)
         job: Obj | None = None
-        details = Scope(())
+        details = NO_RUNS
         if route.own:
             job = await own_job(user, self._api)
-            namespace, scope = job["metadata"]["namespace"], Scope(())
+            namespace, scope = job["metadata"]["namespace"], NO_RUNS
         else:
             everywhere = isinstance(parameters, Scoped) and parameters.all_clusters
             scope = await self._authorizer.scope(user, route.access, namespace, all_clusters=everywhere)

@@ -23,19 +23,17 @@ from fournos.history.api import (
     verdicts,
 )
 from fournos.history.api.identity import HistoryAuthorizer, publish, read_front_proxy
-from fournos.history.api.routes import Route, Scope
+from fournos.history.api.routes import Route
 from fournos.history.api.server import HistoryServer
 from fournos.history.artifacts import ArtifactLimits, Artifacts
 from fournos.history.blobs import Blobs
-from fournos.history.records import Identity, Run
-from fournos.history.regressions.judge import JUDGED
-from fournos.history.regressions.review import SeriesReview
+from fournos.history.records import Identity
 from fournos.history.settings import HistorySettings
 from fournos.history.store import HistoryStore
 from fournos.history.store.blobs import ArtifactRows, LogRows
 from fournos.history.store.results import Results
 from fournos.history.store.retention import erase
-from fournos.history.store.verdicts import Verdicts, review
+from fournos.history.store.verdicts import Verdicts
 
 ROUTES: Final[tuple[Route, ...]] = (
     *runs.ROUTES,
@@ -83,12 +81,6 @@ class HistoryService:
 
     async def verdicts(self) -> Verdicts:
         return Verdicts(await self.store())
-
-    async def review(self, run: Run, scope: Scope, *, kpi: str = "", newest: int = JUDGED) -> SeriesReview:
-        """Judges the series of a run's fingerprint, as far as the caller may read them; `kpi`: "" for all."""
-        return await review(
-            await self.store(), run, scope.namespaces, cluster=scope.cluster, kpi=kpi, newest=newest
-        )
 
     async def delete(self, identity: Identity) -> None:
         """Deletes a run with its documents, logs, artifacts and results."""

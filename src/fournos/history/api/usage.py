@@ -52,9 +52,8 @@ async def get_usage(service: HistoryService, call: ApiCall) -> Usage:
         await service.store(),
         since,
         until,
-        namespaces=call.scope.namespaces,
-        cluster=call.scope.cluster,
-        namespace=call.namespace,
+        call.scope,
+        call.namespace,
         kinds=asked.kind,
     )
 
@@ -63,9 +62,8 @@ async def list_estimates(service: HistoryService, call: ApiCall) -> list[Typical
     """The newest jobs of the namespace that have not ended."""
     store = await service.store()
     query = Query(
-        namespaces=call.scope.namespaces,
-        in_cluster=call.scope.cluster,
-        namespace=call.namespace,
+        call.scope,
+        call.namespace,
         kinds=(FOURNOS_JOB.kind,),
         phases=tuple(sorted(ACTIVE)),
         limit=PAGE_MAX,

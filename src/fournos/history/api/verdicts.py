@@ -90,10 +90,7 @@ async def unpin(service: HistoryService, call: ApiCall) -> None:
 
 async def list_baselines(service: HistoryService, call: ApiCall) -> list[Baseline]:
     verdicts = await service.verdicts()
-    pinned: list[Baseline] = await verdicts.pinned(
-        call.scope.namespaces, call.namespace, cluster=call.scope.cluster
-    )
-    return pinned
+    return await verdicts.pinned(call.scope, call.namespace)
 
 
 async def acknowledge(service: HistoryService, call: ApiCall) -> tuple[Acknowledged, ...]:
@@ -119,9 +116,7 @@ async def list_acknowledgements(service: HistoryService, call: ApiCall) -> tuple
     run = await found(service, call)
     trends = await trends_of(service, run, call.scope, kpi=call.parameters.kpi)
     verdicts = await service.verdicts()
-    acknowledgements = await verdicts.acknowledged(
-        [one.id for one in trends.series], call.scope.namespaces, cluster=call.scope.cluster
-    )
+    acknowledgements = await verdicts.acknowledged([one.id for one in trends.series], call.scope)
     names = await (await service.results()).names({one.run for one in acknowledgements})
     return _shown(trends, acknowledgements, names)
 
@@ -131,9 +126,7 @@ async def withdraw(service: HistoryService, call: ApiCall) -> Withdrawn:
     asked = call.path["run"]
     uid = asked if UID.fullmatch(asked) else (await found(service, call)).identity.uid
     verdicts = await service.verdicts()
-    number = await verdicts.withdraw(
-        call.scope.namespaces, call.namespace, uid, call.parameters.kpi, cluster=call.scope.cluster
-    )
+    number = await verdicts.withdraw(call.scope, call.namespace, uid, call.parameters.kpi)
     if not number:
         raise NotFoundError(f"no change is acknowledged of {asked}", name=asked)
     return Withdrawn(number)

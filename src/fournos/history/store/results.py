@@ -13,11 +13,11 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, FromClause, Select, and_, func, literal, not_, or_, select
 
-from fournos.history.records import Document, Identity, uid_in
+from fournos.history.records import Document, Identity, Scope, uid_in
 from fournos.history.regressions.judge import JUDGED, other_images
 from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Received, Test
-from fournos.history.store.rows import identity_of, identity_text, indexed, unpack
+from fournos.history.store.rows import identity_of, identity_text, indexed, unpack, within
 from fournos.history.store.runs import HistoryStore, find_number, number_of
 from fournos.history.store.schema import Time, kpi_values, labels, runs, series, tests
 from fournos.history.store.writes import MAX_TESTS, prepare, put_tests
@@ -25,11 +25,7 @@ from fournos.systems.jobs.names import CONFIRMS_LABEL
 
 
 class Results:
-    """The results in a store.
-
-    `namespaces` are the UIDs of the namespaces that the caller may read, None for all; `cluster` is the one
-    whose runs count, "" for all.
-    """
+    """The results in a store."""
 
     def __init__(self, store: HistoryStore, *, max_tests: int = MAX_TESTS) -> None:
         self._store = store
@@ -126,9 +122,8 @@ class Results:
     async def series(
         self,
         fingerprint: str,
-        namespaces: tuple[str, ...] | None,
+        scope: Scope,
         *,
-        cluster: str = "",
         kpi_id: str = "",
         newest: int = JUDGED,
     ) -> list[Series]:
@@ -140,7 +135,7 @@ class Results:
         """
         conditions = [series.c.fingerprint == indexed(fingerprint), series.c.is_curve.is_(False)]
         conditions += [series.c.kpi_id == indexed(kpi_id)] if kpi_id else []
-        statement = _newest_points(conditions, namespaces, newest, cluster=cluster)
+        statement = _newest_points(conditions, scope, newest)
         found = await self._store.rows(statement)
         by_series = [list(rows)[:newest] for _, rows in groupby(found, key=lambda row: row.id)]
         points = [_points(rows) for rows in by_series]
@@ -159,17 +154,12 @@ class Results:
         ]
 
     async def earlier(
-        self,
-        fingerprint: str,
-        namespaces: tuple[str, ...] | None,
-        *,
-        cluster: str = "",
-        without: Iterable[Identity] = (),
+        self, fingerprint: str, scope: Scope, *, without: Iterable[Identity] = ()
     ) -> dict[str, list[float]]:
         """Returns the values of earlier comparable runs by series: a comparison takes its noise from them."""
         left_out = {identity.text for identity in without}
         conditions = [series.c.fingerprint == indexed(fingerprint)]
-        statement = _newest_points(conditions, namespaces, JUDGED, cluster=cluster)
+        statement = _newest_points(conditions, scope, JUDGED)
         values: dict[str, list[float]] = {}
         for row in await self._store.rows(statement):
             if identity_text(row) not in left_out:
@@ -233,16 +223,8 @@ def _test(document: bytes) -> Test:
     return Test.model_validate(unpack(document))
 
 
-def _newest_points(
-    conditions: Iterable[ColumnElement[bool]],
-    namespaces: tuple[str, ...] | None,
-    newest: int,
-    *,
-    cluster: str = "",
-) -> Select[Any]:
+def _newest_points(conditions: Iterable[ColumnElement[bool]], scope: Scope, newest: int) -> Select[Any]:
     """Selects the newest points of all wanted series at once, the newest first in each series.
-
-    `namespaces` and `cluster`: as in `Results`.
 
     A point is a value of the last attempt whose test and job succeeded.  The time of the last point that
     counts is looked up for each series by the index, so that no older one is read.  Points of that very time
@@ -250,7 +232,7 @@ def _newest_points(
     """
     older = kpi_values.alias()
     last = (
-        _successful(select(older.c.at), older, namespaces, cluster)
+        _successful(select(older.c.at), older, scope)
         .where(older.c.series == series.c.id)
         .order_by(older.c.at.desc(), older.c.test_id.desc())
         .offset(newest - 1)
@@ -271,7 +253,7 @@ def _newest_points(
     ).select_from(since.join(kpi_values, newer))
     confirms = and_(labels.c.run_id == runs.c.id, labels.c.name == CONFIRMS_LABEL)
     return (
-        _successful(points, kpi_values, namespaces, cluster)
+        _successful(points, kpi_values, scope)
         .join(labels, confirms, isouter=True)
         .order_by(since.c.id, kpi_values.c.at.desc(), kpi_values.c.test_id.desc())
     )
@@ -291,16 +273,10 @@ def _of_last_attempt() -> ColumnElement[bool]:
     return or_(not_(earlier_ones), tests.c.at >= runs.c.running_at)
 
 
-def _successful(
-    statement: Select[Any], table: FromClause, namespaces: tuple[str, ...] | None, cluster: str
-) -> Select[Any]:
+def _successful(statement: Select[Any], table: FromClause, scope: Scope) -> Select[Any]:
     """Leaves the values of a statement whose test and job succeeded, in the job's last attempt."""
-    records, jobs = tests, runs
-    statement = (
-        statement.join(records, records.c.id == table.c.test_id)
-        .join(jobs, jobs.c.id == records.c.run_id)
-        .where(records.c.success.is_(True), jobs.c.phase == "Succeeded", _of_last_attempt())
+    return (
+        statement.join(tests, tests.c.id == table.c.test_id)
+        .join(runs, runs.c.id == tests.c.run_id)
+        .where(tests.c.success.is_(True), runs.c.phase == "Succeeded", _of_last_attempt(), *within(scope))
     )
-    if cluster:
-        statement = statement.where(jobs.c.cluster == indexed(cluster))
-    return statement if namespaces is None else statement.where(jobs.c.namespace_uid.in_(namespaces))

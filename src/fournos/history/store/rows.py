@@ -14,7 +14,7 @@ import orjson
 from sqlalchemy import ColumnElement, Row, Text, cast, func, select, type_coerce
 
 from fournos.engine.runtime.logs import redact, redact_beginning
-from fournos.history.records import Ending, Identity, Run
+from fournos.history.records import Ending, Identity, Run, Scope
 from fournos.history.store.schema import labels, runs
 
 _REFUSED: Final = re.compile("[\x00\ud800-\udfff]")
@@ -113,6 +113,16 @@ _OBJECT: Final[dict[str, Any]] = {
     "postgresql": lambda name, value: cast(func.json_object_agg(name, value), Text),
 }
 """Dialect → the JSON object of all rows, so that a page is one statement."""
+
+
+def within(scope: Scope) -> list[ColumnElement[bool]]:
+    """Returns the conditions of the runs that a scope includes."""
+    conditions: list[ColumnElement[bool]] = []
+    if scope.namespaces is not None:
+        conditions.append(runs.c.namespace_uid.in_(list(map(indexed, scope.namespaces))))
+    if scope.cluster:
+        conditions.append(runs.c.cluster == indexed(scope.cluster))
+    return conditions
 
 
 def identity_columns(identity: Identity) -> dict[str, str]:

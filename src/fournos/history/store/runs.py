@@ -116,11 +116,9 @@ FILTERS: Final = {
     "pipelines": runs.c.pipeline,
     "owners": runs.c.owner,
     "targets": runs.c.target,
-    "namespaces": runs.c.namespace_uid,
     "namespace": runs.c.namespace,
     "phases": runs.c.phase,
     "kinds": runs.c.kind,
-    "in_cluster": runs.c.cluster,
 }
 """The filters of `records.Query` over one column each."""
 
@@ -163,13 +161,13 @@ def page_statement(query: Query, dialect: str) -> Select[Any]:
 
 
 def _conditions(query: Query) -> Iterator[ColumnElement[bool]]:
+    yield from rows.within(query.scope)
     for name, column in FILTERS.items():
         value = getattr(query, name)
         if isinstance(value, str):
             if value:
                 yield column == indexed(value)
-        elif value or (name == "namespaces" and value is not None):
-            # No namespace may be read, where none is given.
+        elif value:
             yield column.in_([indexed(each) for each in value])
     for name, value in query.labels.items():
         of_label = (labels.c.name == indexed(name), labels.c.value == indexed(value))

@@ -13,7 +13,6 @@ from sqlalchemy import (
     CompoundSelect,
     Connection,
     Double,
-    Select,
     and_,
     case,
     cast,
@@ -28,8 +27,8 @@ from sqlalchemy import (
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import RUNS
 from fournos.history.estimates import MAX_RUNS, MIN_RUNS, Typical
-from fournos.history.records import Ending, Run
-from fournos.history.store.rows import indexed
+from fournos.history.records import Ending, Run, Scope
+from fournos.history.store.rows import indexed, within
 from fournos.history.store.runs import HistoryStore
 from fournos.history.store.schema import microseconds, runs
 from fournos.history.usage import LOCKS, SHARED, Sum, Usage, added
@@ -47,32 +46,20 @@ async def used(
     store: HistoryStore,
     since: datetime,
     until: datetime,
-    *,
-    namespaces: tuple[str, ...] | None,
-    cluster: str = "",
+    scope: Scope,
     namespace: str = "",
+    *,
     kinds: Sequence[str] = (),
 ) -> Usage:
-    """Returns what was used from `since` to `until`.
-
-    `namespaces` are the UIDs of those that may be read, None for all; `cluster` is the one whose runs count,
-    "" for all; `namespace` is the name of one.
-    """
-    if namespaces == ():
+    """Returns what was used from `since` to `until`; `namespace` is the name of one, "" for all."""
+    if scope.namespaces == ():
         return added(())
-    statement = usage_statement(since, until, namespaces, namespace, kinds, cluster=cluster)
-    rows = await store.rows(statement)
-    return added(Sum(*row) for row in rows)
+    statement = usage_statement(since, until, scope, namespace, kinds)
+    return added(Sum(*row) for row in await store.rows(statement))
 
 
 def usage_statement(
-    since: datetime,
-    until: datetime,
-    namespaces: tuple[str, ...] | None,
-    namespace: str,
-    kinds: Sequence[str],
-    *,
-    cluster: str = "",
+    since: datetime, until: datetime, scope: Scope, namespace: str, kinds: Sequence[str]
 ) -> CompoundSelect[Any]:
     begin, end = (literal(microseconds(one), BigInteger) for one in (since, until))
     began = func.coalesce(runs.c.running_at, runs.c.started_at)  # as Run.ran_from
@@ -85,7 +72,12 @@ def usage_statement(
     statement = select(*_SHARED.values(), hours.label("hours"), is_lock.label("is_lock")).where(
         started < end, or_(ended.is_(None), ended > begin), first < last
     )
-    statement = in_scope(statement, namespaces, namespace, kinds, cluster)
+    statement = statement.where(*within(scope))
+    if namespace:
+        statement = statement.where(runs.c.namespace == indexed(namespace))
+    if kinds:
+        # Nearly all runs are of one kind: the index of the period leaves fewer.
+        statement = statement.where(runs.c.kind.in_([indexed(kind) for kind in kinds]))
     period = statement.cte("period").prefix_with("MATERIALIZED")  # read once for all sums
     sums = [(of, column, 0) for of, column in _SHARED.items()]
     return union_all(
@@ -96,27 +88,6 @@ def usage_statement(
             for of, column, is_lock in (*sums, (LOCKS, runs.c.owner, 1))
         )
     )
-
-
-def in_scope(
-    statement: Select[Any],
-    namespaces: tuple[str, ...] | None,
-    namespace: str,
-    kinds: Sequence[str],
-    cluster: str,
-) -> Select[Any]:
-    """Limits a statement to the runs that may be read and are asked for."""
-    if namespaces is not None:
-        statement = statement.where(runs.c.namespace_uid.in_([indexed(uid) for uid in namespaces]))
-    if cluster:
-        # Nearly all runs are of one cluster, as of one kind.
-        statement = statement.where(runs.c.cluster == indexed(cluster))
-    if namespace:
-        statement = statement.where(runs.c.namespace == indexed(namespace))
-    if kinds:
-        # Nearly all runs are of one kind: the index of the period leaves fewer.
-        statement = statement.where(runs.c.kind.in_([indexed(kind) for kind in kinds]))
-    return statement
 
 
 _SECOND = 1_000_000

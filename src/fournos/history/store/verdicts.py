@@ -14,7 +14,7 @@ from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.metrics import Metrics
 from fournos.history.alerts.announce import Announcer
 from fournos.history.metrics import report_changes
-from fournos.history.records import Identity, Run
+from fournos.history.records import Identity, Run, Scope
 from fournos.history.regressions.judge import JUDGED, judge
 from fournos.history.regressions.review import (
     WATCHED,
@@ -28,7 +28,7 @@ from fournos.history.regressions.review import (
 from fournos.history.regressions.series import Kind, SeriesState
 from fournos.history.store.database import INSERT, StoreUnavailableError
 from fournos.history.store.results import Results
-from fournos.history.store.rows import columns, indexed, message, run_of
+from fournos.history.store.rows import columns, indexed, message, run_of, within
 from fournos.history.store.runs import HistoryStore, number_of
 from fournos.history.store.schema import acknowledgements, baselines, keeps, labels, runs, tests
 from fournos.history.store.schema import series as series_table
@@ -36,11 +36,7 @@ from fournos.systems.jobs.names import CONFIRMS_LABEL
 
 
 class Verdicts:
-    """Baselines and acknowledgements in a store.
-
-    `namespaces` are the UIDs of the namespaces that the caller may read, None for all; `cluster` is the one
-    whose runs count, "" for all.
-    """
+    """Baselines and acknowledgements in a store."""
 
     def __init__(self, store: HistoryStore) -> None:
         self._store = store
@@ -80,14 +76,10 @@ class Verdicts:
         )
         return pinned[0] if pinned else None
 
-    async def pinned(
-        self, namespaces: tuple[str, ...] | None, namespace: str = "", *, cluster: str = ""
-    ) -> list[Baseline]:
+    async def pinned(self, scope: Scope, namespace: str = "") -> list[Baseline]:
         """Returns the baselines of a namespace, or of all that the caller may read; the newest first."""
-        where: list[ColumnElement[bool]] = []
-        where += [] if namespaces is None else [baselines.c.namespace_uid.in_(namespaces)]
-        where += [runs.c.cluster == indexed(cluster)] if cluster else []
-        return await self.baselines(*where, *([runs.c.namespace == indexed(namespace)] if namespace else []))
+        named = [runs.c.namespace == indexed(namespace)] if namespace else []
+        return await self.baselines(*within(scope), *named)
 
     async def pinned_values(
         self, namespace_uid: str, fingerprint: str
@@ -132,48 +124,39 @@ class Verdicts:
         if rows:
             await self._store.write(put)
 
-    async def withdraw(
-        self,
-        namespaces: tuple[str, ...] | None,
-        namespace: str,
-        uid: str,
-        kpi_id: str = "",
-        *,
-        cluster: str = "",
-    ) -> int:
+    async def withdraw(self, scope: Scope, namespace: str, uid: str, kpi_id: str = "") -> int:
         """Deletes the acknowledgements of changes that began with a run, and returns their number.
 
         The run is named by its namespace and UID, because its row may be gone.
         """
         table = acknowledgements
         where = [table.c.run.endswith(f"/{indexed(namespace)}/{indexed(uid)}", autoescape=True)]
-        where += [] if namespaces is None else [table.c.namespace_uid.in_(namespaces)]
-        where += [_of_cluster(cluster)] if cluster else []
         if kpi_id:
             ids = select(series_table.c.id).where(series_table.c.kpi_id == indexed(kpi_id))
             where.append(table.c.series.in_(ids))
-        return await self._store.execute(delete(table).where(*where))
+        return await self._store.execute(delete(table).where(*where, *_acknowledged_within(scope)))
 
-    async def acknowledged(
-        self, series: Iterable[str], namespaces: tuple[str, ...] | None, *, cluster: str = ""
-    ) -> list[Acknowledgement]:
+    async def acknowledged(self, series: Iterable[str], scope: Scope) -> list[Acknowledgement]:
         """Returns the acknowledgements of these series, the oldest first."""
         names = list(map(indexed, series))
         table = acknowledgements
-        statement = select(table).where(table.c.series.in_(names)).order_by(table.c.made_at, table.c.id)
-        if namespaces is not None:
-            statement = statement.where(table.c.namespace_uid.in_(namespaces))
-        if cluster:
-            statement = statement.where(_of_cluster(cluster))
+        of_series = select(table).where(table.c.series.in_(names), *_acknowledged_within(scope))
+        statement = of_series.order_by(table.c.made_at, table.c.id)
         return [
             Acknowledgement(row.series, row.run, row.at, row.rises, row.reason, row.by, row.made_at)
             for row in await self._store.rows(statement)
         ]
 
 
-def _of_cluster(cluster: str) -> ColumnElement[bool]:
-    """The condition of acknowledgements whose change began with a run of the cluster, which may be gone."""
-    return acknowledgements.c.run.startswith(f"{indexed(cluster)}/", autoescape=True)
+def _acknowledged_within(scope: Scope) -> list[ColumnElement[bool]]:
+    """Returns the conditions of the acknowledgements of changes that began with a run, which may be gone."""
+    conditions: list[ColumnElement[bool]] = []
+    if scope.namespaces is not None:
+        conditions.append(acknowledgements.c.namespace_uid.in_(scope.namespaces))
+    if scope.cluster:
+        of_cluster = acknowledgements.c.run.startswith(f"{indexed(scope.cluster)}/", autoescape=True)
+        conditions.append(of_cluster)
+    return conditions
 
 
 MOST: Final = 500
@@ -183,50 +166,44 @@ MOST: Final = 500
 async def review(
     store: HistoryStore,
     run: Run,
-    namespaces: tuple[str, ...] | None,
+    scope: Scope,
     *,
-    cluster: str = "",
     kpi: str = "",
     newest: int = JUDGED,
 ) -> SeriesReview:
     """Judges the series of a run's fingerprint by its newest runs, and by its pinned baseline.
 
-    `namespaces` and `cluster`: as in `Results`; `kpi`: "" for all.
+    `scope`: whose runs count; `kpi`: "" for all.
     """
     verdicts = Verdicts(store)
-    series = await Results(store).series(
-        run.fingerprint, namespaces, cluster=cluster, kpi_id=kpi, newest=newest
-    )
+    series = await Results(store).series(run.fingerprint, scope, kpi_id=kpi, newest=newest)
     baseline, values = await verdicts.pinned_values(run.namespace_uid, run.fingerprint)
     report = await asyncio.to_thread(judge, series, values)
-    acknowledgements = await verdicts.acknowledged([each.id for each in series], namespaces, cluster=cluster)
+    acknowledgements = await verdicts.acknowledged([each.id for each in series], scope)
     return SeriesReview(run, series, report, acknowledgements, baseline, values)
 
 
 async def review_in_its_namespace(store: HistoryStore, run: Run) -> SeriesReview:
     """Judges the run by all runs of its namespace; counts and announcements use this review."""
-    return await review(store, run, (run.namespace_uid,))
+    return await review(store, run, Scope((run.namespace_uid,)))
 
 
 async def newest_runs(
     store: HistoryStore,
     since: datetime,
-    namespaces: tuple[str, ...] | None = None,
+    scope: Scope,
     namespace: str = "",
     *,
-    cluster: str = "",
     owners: Iterable[str] = (),
     most: int = MOST,
 ) -> list[Run]:
     """Returns the newest run of each benchmark that has results since then, the newest results first.
 
-    A benchmark is a fingerprint in a namespace.  `namespaces` and `cluster`: as in `Results`; `namespace` is
-    a name.  `owners` are those of the newest runs, none for all.
+    A benchmark is a fingerprint in a namespace.  `namespace` is a name, "" for all; `owners` are those of
+    the newest runs, none for all.
     """
-    where = [tests.c.at >= since, runs.c.fingerprint != ""]
-    where += [] if namespaces is None else [runs.c.namespace_uid.in_(namespaces)]
+    where = [tests.c.at >= since, runs.c.fingerprint != "", *within(scope)]
     where += [runs.c.namespace == indexed(namespace)] if namespace else []
-    where += [runs.c.cluster == indexed(cluster)] if cluster else []
     newest = (
         select(func.max(runs.c.id).label("id"), func.max(tests.c.at).label("at"))
         .join(tests, tests.c.run_id == runs.c.id)
@@ -309,7 +286,7 @@ async def standings(
     """Returns what there is to tell of each fingerprint of a cluster, by the name of its namespace."""
     by_namespace: dict[str, list[Standing]] = {}
     under_way = await _under_way(store)
-    for run in await newest_runs(store, now - WATCHED, cluster=cluster):
+    for run in await newest_runs(store, now - WATCHED, Scope(None, cluster)):
         reviewed = await review_in_its_namespace(store, run)
         by_namespace.setdefault(run.identity.namespace, []).append(standing(reviewed, under_way, now))
         if announcer is not None:

@@ -59,7 +59,7 @@ class MemoryStore:
 
     def _matches(self, run: Run, query: Query) -> bool:
         return (
-            (query.namespaces is None or run.namespace_uid in query.namespaces)
+            query.scope.includes(run)
             and query.namespace in ("", run.identity.namespace)
             and query.name in ("", run.name)
             and query.uid in ("", run.identity.uid)

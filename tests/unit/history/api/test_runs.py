@@ -37,7 +37,7 @@ async def test_all_filters_reach_the_store(here: Stage) -> None:
     )
     assert status == 200
     (query,) = here.store.queries
-    assert query.namespaces == ("uid-perf",)
+    assert query.scope.namespaces == ("uid-perf",)
     assert (query.namespace, query.name, query.text, query.limit, query.cursor) == (
         "perf",
         "n",
