@@ -55,10 +55,10 @@ class DispatchCheck:
     workers: tuple[str, ...]
 
 
-async def checks(source: Source) -> list[DispatchCheck]:
+async def checks_by_name(source: Source) -> dict[str, DispatchCheck]:
     """Returns the AdmissionChecks of Kueue's adapter and of ours, sorted by name."""
-    checks_read = []
-    for admission_check in (await source.list(ADMISSION_CHECK)).items:
+    checks: dict[str, DispatchCheck] = {}
+    for admission_check in sorted((await source.list(ADMISSION_CHECK)).items, key=name_of):
         words = CONTROLLERS.get(admission_check["spec"].get("controllerName"))
         if words is None:
             continue
@@ -68,13 +68,9 @@ async def checks(source: Source) -> list[DispatchCheck]:
         except NotFoundError:
             config = {}
         workers = tuple(spec_of(config).get("clusters") or ())
-        active = condition(admission_check, "Active") or {}
-        checks_read.append(DispatchCheck(name_of(admission_check), *words, active=active, workers=workers))
-    return sorted(checks_read, key=lambda check: check.name)
-
-
-async def checks_by_name(source: Source) -> dict[str, DispatchCheck]:
-    return {check.name: check for check in await checks(source)}
+        name, active = name_of(admission_check), condition(admission_check, "Active") or {}
+        checks[name] = DispatchCheck(name, *words, active=active, workers=workers)
+    return checks
 
 
 def is_dispatched(job: Obj) -> bool:

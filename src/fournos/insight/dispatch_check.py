@@ -15,7 +15,7 @@ from fournos.engine.kube.probe import ClusterApi
 from fournos.engine.kube.resource import NAMESPACE, Key, Resource
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.engine.queueing.workload import BadNameError, name_of
-from fournos.insight.dispatch import DispatchCheck, ManagerCluster, checks, worker
+from fournos.insight.dispatch import DispatchCheck, ManagerCluster, checks_by_name, worker
 from fournos.insight.errors import FournosError
 from fournos.insight.source import may
 from fournos.systems.multikueue.config import parse_all
@@ -52,12 +52,12 @@ def kinds_of(names: Sequence[str], variable: str) -> tuple[Resource, ...]:
 
 async def inspect(manager: ManagerCluster, kinds: Sequence[Resource]) -> list[CheckLine]:
     """Returns one line for each requirement.  All workers are read concurrently."""
-    dispatch_checks = await checks(manager.api)
-    queues = await _queues(manager, dispatch_checks)
-    lines = _manager(dispatch_checks, queues, kinds)
+    checks = await checks_by_name(manager.api)
+    queues = await _queues(manager, checks)
+    lines = _manager(tuple(checks.values()), queues, kinds)
     for kind in kinds:
         lines.append(await _served(manager.api, MANAGER, kind, fix=_install(kind)))
-    names = sorted({name for check in dispatch_checks for name in check.workers})
+    names = sorted({name for check in checks.values() for name in check.workers})
     asked = [_worker(manager, name, kinds, _leading_to(name, queues)) for name in names]
     for answered in await asyncio.gather(*asked):
         lines += answered
@@ -109,8 +109,7 @@ def _manager(
     return lines
 
 
-async def _queues(manager: ManagerCluster, checks: Sequence[DispatchCheck]) -> list[_Queue]:
-    workers_of = {check.name: check.workers for check in checks}
+async def _queues(manager: ManagerCluster, checks: Mapping[str, DispatchCheck]) -> list[_Queue]:
     locals_of: dict[str, list[Key]] = {}
     for local in (await manager.api.list(LOCAL_QUEUE)).items:
         key = Key(local["metadata"]["namespace"], local["metadata"]["name"])
@@ -120,10 +119,10 @@ async def _queues(manager: ManagerCluster, checks: Sequence[DispatchCheck]) -> l
         strategy = queue["spec"].get("admissionChecksStrategy") or {}
         names = {str(check["name"]) for check in strategy.get("admissionChecks") or ()}
         names |= set(queue["spec"].get("admissionChecks") or ())
-        names &= workers_of.keys()
+        names &= checks.keys()
         if names:
             name = queue["metadata"]["name"]
-            workers = frozenset(worker for check in names for worker in workers_of[check])
+            workers = frozenset(worker for check in names for worker in checks[check].workers)
             ways = tuple(sorted(locals_of.get(name, ())))
             result.append(_Queue(name, condition(queue, "Active") or {}, frozenset(names), workers, ways))
     return sorted(result, key=lambda queue: queue.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from fournos.api.kinds import FOURNOS_JOB
@@ -29,45 +30,21 @@ class Waiting(NamedTuple):
     priority: int
 
 
-class SharedFacts:
-    """What is looked up once for many jobs that wait in the same line for the same holders."""
+class Line(tuple[Waiting, ...]):
+    """The pending Workloads of a ClusterQueue, in the order of admission."""
 
-    def __init__(self) -> None:
-        self._line: tuple[Waiting, ...] = ()
-        self._places: dict[Key, int] = {}
-        self._names: list[str] = []
-        self._holders: tuple[Obj, ...] = ()
-        self._on: dict[tuple[str, ...], tuple[Obj, ...]] = {}
-        self._queue: Obj | None = None
-        self._quotas: Quotas | None = None
-
-    def ahead(self, line: tuple[Waiting, ...], key: Key) -> tuple[str, ...] | None:
-        """Returns the names of those before this key in the line; None if it is not in it."""
-        if line is not self._line:
-            self._line, self._names = line, []
-            self._places = {waiting.key: number for number, waiting in enumerate(line)}
+    def ahead(self, key: Key) -> tuple[str, ...] | None:
+        """Returns the names of those before this key; None if it is not in the line."""
         place = self._places.get(key)
-        if place is None:
-            return None
-        self._names += [str(waiting.key) for waiting in line[len(self._names) : place]]
-        return tuple(self._names[:place])
+        return None if place is None else self._names[:place]
 
-    def holders_on(self, holders: tuple[Obj, ...], clusters: tuple[str, ...]) -> tuple[Obj, ...]:
-        """Returns those of the holders that are on one of the clusters."""
-        if holders is not self._holders:
-            self._holders, self._on = holders, {}
-        if clusters not in self._on:
-            wanted = frozenset(clusters)
-            self._on[clusters] = tuple(one for one in holders if status_of(one).get("cluster") in wanted)
-        return self._on[clusters]
+    @cached_property
+    def _places(self) -> dict[Key, int]:
+        return {waiting.key: number for number, waiting in enumerate(self)}
 
-    def quota(
-        self, workload: Obj, cluster_queue: Obj, flavors: tuple[Obj, ...], cohort: tuple[Obj, ...]
-    ) -> Quota:
-        """Compares a Workload with the quota of the ClusterQueue."""
-        if self._quotas is None or cluster_queue is not self._queue:
-            self._queue, self._quotas = cluster_queue, Quotas(cluster_queue, flavors, cohort)
-        return self._quotas.of(workload)
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(str(waiting.key) for waiting in self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +59,18 @@ class WaitFacts:
     flavors: tuple[Obj, ...] = ()
     holders: tuple[Obj, ...] = ()
     """Other jobs that occupy clusters, of all namespaces that RBAC lets us read."""
-    line: tuple[Waiting, ...] = ()
-    """The pending Workloads of the same ClusterQueue, in the order of admission."""
+    line: Line = field(default_factory=Line)
+    """The pending Workloads of the same ClusterQueue."""
     ordered: bool = True
     """False if that order is not known: it follows usage, and Kueue's own order may not be read."""
     cohort: tuple[Obj, ...] = ()
     """The other ClusterQueues of its cohort."""
-    shared: SharedFacts = field(default_factory=SharedFacts, compare=False, repr=False)
-    """What the facts of several jobs of a queue have in common."""
+    quotas: Quotas | None = field(default=None, compare=False, repr=False)
+    """The quota of the ClusterQueue where several jobs are compared with it."""
 
     def ahead(self, workload: Obj) -> tuple[str, ...] | None:
         """The keys of the Workloads before this one; None if it is not in the line or that is unordered."""
-        return self.shared.ahead(self.line, key_of(workload)) if self.ordered else None
+        return self.line.ahead(key_of(workload)) if self.ordered else None
 
     @property
     def place(self) -> int | None:
@@ -103,12 +80,13 @@ class WaitFacts:
 
     def holders_on(self, clusters: tuple[str, ...]) -> tuple[Obj, ...]:
         """The holders on these clusters; all of them without any cluster."""
-        return self.shared.holders_on(self.holders, clusters) if clusters else self.holders
+        return tuple(one for one in self.holders if not clusters or status_of(one).get("cluster") in clusters)
 
     def quota(self, workload: Obj) -> Quota:
         """Compares a Workload with the quota of the ClusterQueue, which is known."""
         assert isinstance(self.cluster_queue, dict), "the ClusterQueue could be read"
-        return self.shared.quota(workload, self.cluster_queue, self.flavors, self.cohort)
+        quotas = self.quotas or Quotas(self.cluster_queue, self.flavors, self.cohort)
+        return quotas.of(workload)
 
     @property
     def workload(self) -> Obj | None:
@@ -140,7 +118,7 @@ async def queue_facts(source: Source, obj: Obj, name: str) -> WaitFacts:
     namespace, _ = key_of(obj)
     local = await or_error(source.get(LOCAL_QUEUE, Key(namespace, name)))
     cluster: Obj | KubeError | None = None
-    line: tuple[Waiting, ...] = ()
+    line = Line()
     cohort: tuple[Obj, ...] = ()
     ordered = True
     if not isinstance(local, KubeError):
@@ -149,16 +127,18 @@ async def queue_facts(source: Source, obj: Obj, name: str) -> WaitFacts:
         line, by_kueue = await _line(source, namespace, above)
         ordered = by_kueue or not usage_orders(cluster)
         cohort = await _cohort(source, cluster)
-    flavors = await or_error(source.list(RESOURCE_FLAVOR))
+    listed = await or_error(source.list(RESOURCE_FLAVOR))
+    flavors = () if isinstance(listed, KubeError) else tuple(listed.items)
     return WaitFacts(
         obj,
         queue_name=name,
         local_queue=local,
         cluster_queue=cluster,
-        flavors=() if isinstance(flavors, KubeError) else tuple(flavors.items),
+        flavors=flavors,
         line=line,
         ordered=ordered,
         cohort=cohort,
+        quotas=Quotas(cluster, flavors, cohort) if isinstance(cluster, dict) else None,
     )
 
 
@@ -200,7 +180,7 @@ def without(holders: tuple[Obj, ...], job: Obj) -> tuple[Obj, ...]:
     return tuple(other for other in holders if uid_of(other) != uid_of(job))
 
 
-async def _line(source: Source, namespace: str, cluster_queue: str) -> tuple[tuple[Waiting, ...], bool]:
+async def _line(source: Source, namespace: str, cluster_queue: str) -> tuple[Line, bool]:
     """The pending Workloads of a ClusterQueue, in order, and whether that order is Kueue's own.
 
     The order comes from Kueue's visibility API where it is served and permitted, otherwise from priority and
@@ -215,22 +195,22 @@ async def _line(source: Source, namespace: str, cluster_queue: str) -> tuple[tup
     pending_list = await or_error(source.list(pending))
     if not isinstance(pending_list, KubeError):
         items = sorted(pending_list.items, key=lambda item: int(item.get("positionInClusterQueue") or 0))
-        return tuple(Waiting(key_of(item), int(item.get("priority") or 0)) for item in items), True
+        return Line(Waiting(key_of(item), int(item.get("priority") or 0)) for item in items), True
     try:
         queues = await everywhere(source, LOCAL_QUEUE, namespace)
         workloads = await everywhere(source, WORKLOAD, namespace)
     except KubeError:
-        return (), False
+        return Line(), False
     return in_line(workloads, queues, cluster_queue), False
 
 
-def in_line(workloads: Iterable[Obj], queues: Iterable[Obj], cluster_queue: str) -> tuple[Waiting, ...]:
+def in_line(workloads: Iterable[Obj], queues: Iterable[Obj], cluster_queue: str) -> Line:
     """The Workloads that wait for a ClusterQueue, by descending priority, then by age, the oldest first."""
     ours = {key_of(queue) for queue in queues if spec_of(queue).get("clusterQueue") == cluster_queue}
     placed = sorted(
         (-_priority(workload), *born(workload)) for workload in workloads if waits_in(workload) in ours
     )
-    return tuple(Waiting(key, -negated) for negated, _, key in placed)
+    return Line(Waiting(key, -negated) for negated, _, key in placed)
 
 
 def waits_in(workload: Obj) -> Key | None:

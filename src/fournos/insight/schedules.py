@@ -206,10 +206,6 @@ async def read_lines(source: Source, namespace: str, now: datetime) -> tuple[Sch
     """
     schedules = (await source.list(FOURNOS_SCHEDULE, namespace=namespace)).items
     jobs = (await source.list(FOURNOS_JOB, namespace=namespace, selector=SCHEDULE_UID_LABEL)).items
-    return lines(schedules, jobs, now)
-
-
-def lines(schedules: Iterable[Obj], jobs: Iterable[Obj], now: datetime) -> tuple[ScheduleLine, ...]:
     by_schedule: dict[str, list[Obj]] = {}
     for job in jobs:
         by_schedule.setdefault(label_of(job, SCHEDULE_UID_LABEL), []).append(job)

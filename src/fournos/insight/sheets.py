@@ -13,10 +13,7 @@ from fournos.api.kinds import APPWRAPPER, MINICLUSTER
 from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResourceError
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
-from fournos.insight import appwrappers as appwrapper_components
-from fournos.insight import appwrappers as appwrapper_reasons
-from fournos.insight import dispatch, miniclusters
-from fournos.insight.appwrappers import explained
+from fournos.insight import appwrappers, dispatch, miniclusters
 from fournos.insight.errors import MissingError
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import everywhere
@@ -123,7 +120,7 @@ def _line(obj: Obj, state: str, message: object) -> SheetLine:
 
 
 def _wrapper(obj: Obj) -> SheetLine:
-    return _line(obj, phase_of(obj), appwrapper_reasons.why(obj))
+    return _line(obj, phase_of(obj), appwrappers.why(obj))
 
 
 def _minicluster(obj: Obj) -> SheetLine:
@@ -194,18 +191,18 @@ async def sheet(source: Source, kind: str, key: Key, now: datetime) -> Sheet:
 
 
 async def _wrapper_sheet(source: Source, wrapper: Obj, now: datetime) -> Sheet:
-    explanation, belongings = await explained(source, wrapper, now)
+    explanation, belongings = await appwrappers.explained(source, wrapper, now)
     parts = [
         (one.kind, one.name, one.state, "" if one.pods is None else str(one.pods))
-        for one in appwrapper_components.components(wrapper, belongings)
+        for one in appwrappers.components(wrapper, belongings)
     ]
     return _sheet(
         wrapper,
         phase_of(wrapper),
         [
-            ("User", appwrapper_components.user_of(wrapper)),
-            ("Resets", str(appwrapper_components.resets(wrapper) or "")),
-            ("Message", appwrapper_reasons.why(wrapper)),
+            ("User", appwrappers.user_of(wrapper)),
+            ("Resets", str(appwrappers.resets(wrapper) or "")),
+            ("Message", appwrappers.why(wrapper)),
         ],
         [
             Table("Components", ("Kind", "Name", "State", "Pods"), tuple(parts)),
