@@ -1,4 +1,4 @@
-"""What `make demo` deploys beside the operator, and what its mock benchmark returns."""
+"""What `make demo` deploys beside the operator: its mock benchmark, its jobs and its page."""
 
 from __future__ import annotations
 

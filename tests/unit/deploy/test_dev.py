@@ -1,4 +1,4 @@
-"""How the development cluster gets the manifests: substituted whole, changed only where it must be."""
+"""How the development cluster gets the manifests, and what the operator must find there."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ def test_resolve_jobs_run_as_the_resolver_and_once() -> None:
         assert spec["template"]["spec"]["serviceAccountName"] == "fournos-resolver"
 
 
-# --- What is pinned: images by digest, which Dependabot looks at; the second set of versions has its tests
+# --- Images are pinned by digest ---------------------------------------------------------------------
 
 CONTAINERFILES = sorted(
     path

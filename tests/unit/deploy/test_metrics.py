@@ -1,4 +1,4 @@
-"""Every Deployment that is shipped serves /metrics at a port of its own, to those whom a policy lets in."""
+"""Every shipped Deployment serves /metrics at a port of its own, and deploy/monitoring watches it."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_port_is_open_to_namespaces_that_scrape_alone(shipped: Shipped) -> N
     }
 
 
-# --- deploy/monitoring: scraped as shipped, each alert with its page, each query of metrics that there are
+# --- deploy/monitoring: each operator is scraped, each query of metrics that there are ---------------
 
 RUNBOOKS = ROOT / "docs" / "runbooks"
 OF_THE_SCRAPE = {"namespace", "job", "pod", "le"}
@@ -148,7 +148,14 @@ def test_the_services_of_the_first_alert_are_all_that_are_scraped() -> None:
         assert service.removeprefix("appwrapper-").removeprefix("operator-") in rule["expr"]
 
 
-def test_there_is_a_page_for_nothing_else() -> None:
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
+def test_each_alert_has_a_severity_a_text_and_its_page(rule: dict[str, Any]) -> None:
+    assert rule["labels"]["severity"] in ("warning", "critical")
+    assert {"summary", "description"} <= set(rule["annotations"])
+    assert rule["annotations"]["runbook_url"].endswith(f"/docs/runbooks/{rule['alert']}.md")
+
+
+def test_there_is_a_page_for_each_alert_and_for_nothing_else() -> None:
     alerts = {rule["alert"] for rule in rules()}
     assert {page.stem for page in RUNBOOKS.glob("*.md")} - {"README"} == alerts
     listed = (RUNBOOKS / "README.md").read_text()
@@ -176,7 +183,7 @@ def test_everything_is_in_the_kustomization() -> None:
     assert {path.name for path in FOLDER.iterdir()} == named
 
 
-# --- The component that closes ports names every port that a NetworkPolicy of ours opens, and opens no othe
+# --- deploy/closed-ports: every port that a NetworkPolicy of ours opens, and no other ----------------
 
 PEERS: Final = {"http": False, "https": False, "metrics": True, "webhooks": True, 9443: True, "api": True}
 """The ports, and whether only some clients reach them."""

@@ -1,4 +1,4 @@
-"""`make release`: the parts of it that need no kubectl."""
+"""`make release`: the parts of it that need no kubectl, and the package of the chart."""
 
 from __future__ import annotations
 

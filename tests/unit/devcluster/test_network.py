@@ -1,4 +1,4 @@
-"""Which subnet a new cluster takes."""
+"""Which subnet a new cluster takes, and the groups of its processes."""
 
 from __future__ import annotations
 

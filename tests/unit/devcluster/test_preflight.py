@@ -1,4 +1,4 @@
-"""What a machine must have: each condition alone makes the command stop, with its sentence."""
+"""What a machine and its kernel must have: each condition alone makes the command stop."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_process_whose_name_is_no_text_is_no_failure() -> None:
         name.write_bytes(before)
 
 
-# --- What the kernel must have: loaded where it can be, named where it cannot, a note where it only helps -
+# --- What the kernel must have: loaded where it can be, named where it cannot ------------------------
 
 
 class Machine:

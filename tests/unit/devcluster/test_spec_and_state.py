@@ -1,4 +1,4 @@
-"""Names, shapes, records, and which process is which."""
+"""Names, shapes, records, sets of versions, and which process and cluster is whose."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_kueue_is_started_anew_where_nothing_but_its_configuration_differs() -
     assert not differs_in_kueue_alone(in_a_pod, replace(spec, kueue_config={}))
 
 
-# --- The sets of versions: what the environment chooses, a cluster remembers and the documentation says ---
+# --- The sets of versions: what the environment chooses and a cluster remembers ----------------------
 
 
 def test_the_environment_names_the_set_and_a_cluster_remembers_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ def test_a_cluster_of_another_set_is_not_replaced(monkeypatch: pytest.MonkeyPatc
     assert "--recreate" in str(caught.value)
 
 
-# --- A cluster records the checkout that created it; one command deletes those of this checkout only ---
+# --- A cluster records the checkout that created it; teardown deletes those alone --------------------
 
 AROUND = [sys.executable, "-m", "devcluster", "around"]
 

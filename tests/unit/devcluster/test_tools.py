@@ -1,4 +1,4 @@
-"""Certificates, archives, running programs, progress, and the messages for an unsuitable machine."""
+"""Certificates, archives, running programs, and the messages for an unsuitable machine."""
 
 from __future__ import annotations
 

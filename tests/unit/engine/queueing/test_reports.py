@@ -1,4 +1,4 @@
-"""What a pass reports of a job in its Workload: reclaimable pods and readiness."""
+"""What a pass reports in the Workload of a job: reclaimable pods, readiness, quota that is given back."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ async def test_an_odd_object_does_not_end_its_watch(bench: Bench, caplog: pytest
     assert "what it needs to have watched is unknown" in caplog.text
 
 
-# ---  ------------------------------------------------------------------------------------------------
+# --- Label selectors of watches ----------------------------------------------------------------------
 
 LABELS = {"a": "1", "b.io/c": "x", "empty": ""}
 

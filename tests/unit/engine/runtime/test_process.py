@@ -1,4 +1,4 @@
-"""Processes: replicas, their leases, how they stop, and their tasks, in virtual time."""
+"""Processes: replicas, their leases, how they stop, their tasks and their health, in virtual time."""
 
 from __future__ import annotations
 

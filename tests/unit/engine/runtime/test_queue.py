@@ -1,4 +1,4 @@
-"""The work queue, in virtual time."""
+"""The work queue, in virtual time, against a model, and as it is measured."""
 
 from __future__ import annotations
 
@@ -388,8 +388,6 @@ TestQueue.settings = settings(max_examples=60, stateful_step_count=40)
 
 
 # --- The metrics of controller-runtime: what a pass counts as, and what a queue measures -------------
-
-# --- gauges -----------------------------------------------------------------------------------------
 
 KEY = Key("ns", "a")
 
