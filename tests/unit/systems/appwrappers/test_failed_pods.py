@@ -91,15 +91,6 @@ async def test_survives(disturbed: str) -> None:
     assert await DISTURBED[disturbed](story) > 5
 
 
-async def test_a_terminal_exit_code_of_its_pod_ends_it() -> None:
-    for annotation in ({"terminalExitCodes": "3"}, {"retryableExitCodes": "1"}):
-        done, seen = await watched(
-            submitted(job_template("many"), **annotation), Unreplaced(always_fails=ALL)
-        )
-        assert phase(done.server) == "Failed" and seen.times("Failed") == [0]
-        assert "resettingCount" not in get(done.server)["status"]
-
-
 async def test_a_job_that_recovers_within_the_grace_goes_on() -> None:
     def later(server: Server) -> None:
         assert is_true(get(server), "Unhealthy")

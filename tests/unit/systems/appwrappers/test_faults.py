@@ -234,20 +234,6 @@ async def test_what_the_operator_may_neither_make_nor_see_holds_up_nothing() -> 
     assert done.server.find(APPWRAPPER, Key(NS, "aw")) is None
 
 
-async def test_a_kind_that_is_not_installed_fails_with_a_reason() -> None:
-    def setup(server: Server) -> None:
-        server.unserved.add(JOB)
-        submit(server, job_template("many"))
-
-    class Blind(Controllers):
-        def __call__(self, server: Server) -> None:
-            return
-
-    done = await run(scenario(setup, world=Blind))
-    assert phase(done.server) == "Failed"
-    assert condition(get(done.server), "Unhealthy")["reason"] == "CreateFailed"  # type: ignore[index]
-
-
 async def test_pods_move_away_from_a_node_marked_for_eviction() -> None:
     template = pod_template("sample")
     template["spec"]["containers"] = [

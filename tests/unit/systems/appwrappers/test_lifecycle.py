@@ -98,11 +98,6 @@ def deleted(server: Server) -> None:
     server.delete(APPWRAPPER, Key(NS, "aw"))
 
 
-def set_suspend(value: bool) -> Callable[[Server], None]:
-    body = {"spec": {"suspend": value}}
-    return lambda server: server.patch(APPWRAPPER, Key(NS, "aw"), body) and None
-
-
 def workload_deleted(server: Server) -> None:
     for workload in server.list(WORKLOAD):
         server.delete(WORKLOAD, Key(NS, workload["metadata"]["name"]))

@@ -20,7 +20,6 @@ from fournos.systems.appwrappers.build import PathError, template_of
 from fournos.systems.appwrappers.finish import Removal, remove
 from fournos.systems.appwrappers.health import ComponentState
 from fournos.systems.appwrappers.kinds import InferenceError, infer, wrapped_kind
-from fournos.systems.appwrappers.settings import AppWrapperSettings
 from fournos.systems.appwrappers.status import Context, Observed
 from tests.unit.systems.appwrappers.actors import NS, OWN, phase, pod_template, submit, wrapper
 from tests.unit.systems.appwrappers.test_lifecycle import scenario
@@ -28,7 +27,6 @@ from tests.world.harness import DISTURBED, Scenario, run
 from tests.world.server import Server
 from tests.world.status import set_conditions
 
-OWN_UNCHECKED = AppWrapperSettings(workloads="own", user_rbac_admission_check=False)
 INFO = PodSetInfo(
     "p",
     1,

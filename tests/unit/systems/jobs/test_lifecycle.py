@@ -255,20 +255,6 @@ async def test_a_deaf_run_is_deleted_with_its_pods_before_quota_goes() -> None:
     assert done.server.find(PIPELINE_RUN, Key(NS, "job")) is None
 
 
-async def test_terminate_reports_that_only_the_end_of_the_run_is_waited_for() -> None:
-    status: dict[str, str] = {}
-    for how in ("Stop", "Terminate"):
-
-        def look(server: Server, how: str = how) -> None:
-            status[how] = job(server)["status"]["message"]
-
-        await run(scenario(tekton=lambda: Tekton(deaf={"job"}), script=[shutdown(how), look], horizon=30))
-    assert status == {
-        "Stop": "Stopping, waiting for cleanup: Tasks Completed: 0, Incomplete: 1",
-        "Terminate": "Terminating: Tasks Completed: 0, Incomplete: 1",
-    }
-
-
 @pytest.mark.parametrize("lag", range(4))
 async def test_deleting_a_running_job_logs_no_warning(lag: int, caplog: pytest.LogCaptureFixture) -> None:
     def delete(server: Server) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
-from fournos.engine.api.conditions import condition
 from fournos.engine.kube.resource import JOB, POD, SECRET, Key, uid_of
 from fournos.systems.jobs.part import jobs_controller
 from fournos.systems.jobs.rules import check_manifest
@@ -185,79 +184,3 @@ def test_both_names_of_the_namespace_setting(variable: str, monkeypatch: pytest.
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, "mine")
     assert JobSettings().namespace == "mine"
-
-
-async def test_a_deletion_reports_that_the_run_is_stopped_first() -> None:
-    messages: list[str] = []
-
-    def delete(server: Server) -> None:
-        server.delete(FOURNOS_JOB, Key(NS, "job"))
-
-    def look(server: Server) -> None:
-        messages.append(message(server))
-
-    tekton = Tekton(deaf={"job"})
-    await finished(submit, tekton=tekton, script=[delete, look], horizon=30)
-    assert messages == ["Deletion requested, waiting for the run to stop"]
-
-
-# --- the resolver's image ------------------------------------------------------------------------------
-
-
-def unpullable(server: Server) -> None:
-    """The kubelet cannot pull the image; after 300 s the Job's deadline ends it, and its pod is gone."""
-    found = server.find(JOB, Key(NS, "job-resolve"))
-    if found is None or server.find(POD, Key(NS, "job-resolve-x")) is not None:
-        return
-    waiting = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "engine:1"'}
-    labels = {"batch.kubernetes.io/controller-uid": uid_of(found)}
-    server.create(POD, {"metadata": {"name": "job-resolve-x", "namespace": NS, "labels": labels}})
-    status = {"containerStatuses": [{"name": "r", "image": "engine:1", "state": {"waiting": waiting}}]}
-    server.patch(POD, Key(NS, "job-resolve-x"), {"status": status}, subresource="status")
-
-
-IMAGE = (
-    "Waiting: the resolver's image 'engine:1' cannot be pulled (ImagePullBackOff): "
-    'Back-off pulling image "engine:1"'
-)
-
-
-async def test_a_resolver_image_that_cannot_be_pulled_is_named() -> None:
-    server = await finished(submit, resolver=unpullable, horizon=45)
-    assert (phase(server), message(server)) == ("Resolving", IMAGE)
-    assert condition(job(server), "Resolved")["reason"] == "ImagePullBackOff"  # type: ignore[index]
-
-
-async def test_the_deadline_of_a_resolver_without_image_names_it_too() -> None:
-    """The Job controller has deleted the pod by then."""
-    cast: list[Any] = [unpullable]
-
-    def resolver(server: Server) -> None:
-        cast[0](server)
-
-    def delete_pod(server: Server) -> None:
-        cast[0] = lambda _: None
-        server.delete(POD, Key(NS, "job-resolve-x"))
-
-    def deadline(server: Server) -> None:
-        over = {"type": "Failed", "status": "True", "message": "Job was active longer than its deadline"}
-        server.patch(JOB, Key(NS, "job-resolve"), {"status": {"conditions": [over]}}, subresource="status")
-
-    server = await finished(submit, resolver=resolver, script=[delete_pod, deadline], horizon=45)
-    expected = f"Resolution failed: Job was active longer than its deadline\n{IMAGE}"
-    assert (phase(server), message(server)) == ("Failed", expected)
-
-
-async def test_an_image_that_comes_after_all_is_good() -> None:
-    resolver = Resolver()
-    cast: list[Any] = [unpullable]
-
-    def act(server: Server) -> None:
-        cast[0](server)
-
-    def come(server: Server) -> None:
-        server.delete(POD, Key(NS, "job-resolve-x"))
-        cast[0] = resolver
-
-    server = await finished(submit, resolver=act, script=[come])
-    assert phase(server) == "Succeeded"

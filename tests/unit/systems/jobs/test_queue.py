@@ -174,26 +174,6 @@ def test_the_name_follows_the_attempt_and_gives_way() -> None:
 # A FournosJob in the queue: how long it waits, what its message names, and when it is queued anew.
 
 
-async def test_a_wait_that_is_too_long_fails() -> None:
-    def setup(server: Server) -> None:
-        submit(server, "first", cluster="cluster-1")
-        submit(server, timeouts={"pending": "10m"})
-
-    server = await finished(setup, tekton=Tekton(endless={"first"}), horizon=700)
-    assert phase(server) == "Failed"
-    assert "Not admitted within spec.timeouts.pending (10m)" in status(server)["message"]
-
-
-async def test_the_holder_of_the_cluster_is_reported() -> None:
-    def setup(server: Server) -> None:
-        submit(server, "first")
-        submit(server)
-
-    server = await finished(setup, tekton=Tekton(endless={"first"}))
-    expected = "Cluster cluster-1 is exclusively locked by job first, waiting for it to finish"
-    assert (phase(server), status(server)["message"]) == ("Pending", expected)
-
-
 async def test_the_reported_holder_is_the_present_one() -> None:
     """Kueue's message stays the same when one job takes the cluster over from another; ours must not."""
 

@@ -7,30 +7,21 @@ from typing import Any
 
 import pytest
 
-from fournos.api.kinds import PIPELINE, PIPELINE_RUN
-from fournos.engine.api.conditions import condition
-from fournos.engine.kube.errors import ConnectionLostError, ForbiddenError, KubeError, error_from
-from fournos.engine.kube.resource import POD, SECRET, Key, Obj, Resource
-from fournos.engine.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.api.kinds import PIPELINE_RUN
+from fournos.engine.kube.errors import ConnectionLostError, KubeError, error_from
+from fournos.engine.kube.resource import POD, Key, Obj, Resource
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.jobs.settings import Template
 from tests.unit.systems.jobs.actors import (
     NS,
-    SETTINGS,
     Kueue,
     Resolver,
     Tekton,
-    job,
     phase,
     submit,
 )
 from tests.unit.systems.jobs.test_names_and_adoption import finished, status
 from tests.world.server import Server
-
-_NO_HARDWARE = (
-    "No hardware requirements: spec.hardware not populated after resolution. A job with exclusive: false "
-    "must name its GPUs: write spec.hardware, or set FOURNOS_HARDWARE_REQUIRED=false on the operator, "
-    "which then runs such jobs without GPUs"
-)
 
 
 @pytest.mark.parametrize("kind", [WORKLOAD, PIPELINE_RUN])
@@ -52,99 +43,6 @@ async def test_one_answer_of_a_proxy_ends_no_job(kind: Resource, code: int, body
         server.refusals.append(refuse)
 
     assert phase(await finished(setup)) == "Succeeded"
-
-
-def without(resource: Resource, name: str, namespace: str = NS) -> Callable[[Server], None]:
-    def setup(server: Server) -> None:
-        server.delete(resource, Key(namespace, name))
-        submit(server)
-
-    return setup
-
-
-def unannotated(server: Server) -> None:
-    server.patch(PIPELINE, Key(NS, "fournos-full"), {"metadata": {"annotations": None}})
-    submit(server)
-
-
-SHARED = {"cluster": None, "exclusive": False}
-
-FAILS: dict[str, tuple[Callable[[Server], None], dict[str, Any], str, str]] = {
-    "unknown cluster": (
-        lambda s: submit(s, cluster="nowhere"),
-        {},
-        "Cluster 'nowhere' not found",
-        "ClusterNotFound",
-    ),
-    "unknown pipeline": (
-        without(PIPELINE, "fournos-full"),
-        {},
-        "Failed to fetch Pipeline 'fournos-full': Not Found",
-        "PipelineNotFound",
-    ),
-    "no resolve image": (
-        unannotated,
-        {},
-        "Pipeline 'fournos-full' is missing the 'fournos.dev/resolve-image' annotation",
-        "MissingResolveImage",
-    ),
-    "unknown GPU type": (
-        submit,
-        {"hardware": {"gpuType": "b300", "gpuCount": 1}},
-        "GPU type 'b300' not available. Valid types: a100, h200",
-        "InvalidGPUType",
-    ),
-    "no hardware": (
-        lambda s: submit(s, **SHARED),
-        {},
-        _NO_HARDWARE,
-        "NoHardware",
-    ),
-    "unknown secret": (
-        submit,
-        {"secretRefs": ["nothing"]},
-        "Secret 'vault-nothing' (ref 'nothing') not found in namespace psap-secrets",
-        "SecretRefNotFound",
-    ),
-    "secret not of Vault": (
-        lambda s: (
-            s.create(SECRET, {"metadata": {"name": "vault-own", "namespace": "psap-secrets"}}) and submit(s)
-        ),
-        {"secretRefs": ["own"]},
-        "Secret 'vault-own' exists but is not a Vault-synced secret "
-        "(missing fournos.dev/vault-entry=true label)",
-        "SecretRefNotFound",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", FAILS)
-async def test_fails_at_once_with_a_message(case: str) -> None:
-    setup, writes, message, reason = FAILS[case]
-    server = await finished(setup, writes=writes)
-    assert (phase(server), status(server)["message"]) == ("Failed", message)
-    assert condition(job(server), "Resolved")["reason"] == reason  # type: ignore[index]
-    assert server.list(WORKLOAD) == []
-
-
-async def test_a_missing_kubeconfig_fails_and_releases_quota() -> None:
-    server = await finished(without(SECRET, "kubeconfig-cluster-1", "psap-secrets"))
-    assert phase(server) == "Failed"
-    expected = "Failed to copy kubeconfig: Secret 'kubeconfig-cluster-1' not found in namespace psap-secrets"
-    assert status(server)["message"] == expected
-    assert condition(job(server), "PipelineRunReady")["reason"] == "KubeconfigNotFound"  # type: ignore[index]
-    assert server.list(WORKLOAD) == []
-
-
-async def test_a_missing_priority_class_waits_until_it_comes() -> None:
-    def create(server: Server) -> None:
-        assert phase(server) == "Pending"
-        assert condition(job(server), "WorkloadAdmitted")["reason"] == "PriorityClassNotFound"  # type: ignore[index]
-        assert "WorkloadPriorityClass 'urgent' not found" in status(server)["message"]
-        server.create(WORKLOAD_PRIORITY_CLASS, {"metadata": {"name": "urgent"}, "value": 500})
-
-    server = await finished(lambda s: submit(s, priority="urgent"), script=[create])
-    assert phase(server) == "Succeeded"
 
 
 @pytest.mark.parametrize(
@@ -175,20 +73,6 @@ async def test_an_unreadable_template_waits_and_names_it() -> None:
     assert "'nowhere.yaml' no such file" in status(server)["message"]
 
 
-async def test_a_right_that_is_missing_waits() -> None:
-    def refuse(verb: str, resource: Resource, obj: Obj) -> KubeError | None:
-        if (verb, resource) == ("create", PIPELINE_RUN):
-            return ForbiddenError("pipelineruns is forbidden", status=403)
-        return None
-
-    def setup(server: Server) -> None:
-        server.refusals.append(refuse)
-        submit(server)
-
-    server = await finished(setup, script=[lambda s: s.refusals.clear()])
-    assert phase(server) == "Succeeded"
-
-
 async def test_a_foreign_object_of_our_name_is_left_alone() -> None:
     foreign = {"metadata": {"name": "job", "namespace": NS, "labels": {"theirs": "yes"}}, "spec": {"x": 1}}
 
@@ -201,17 +85,6 @@ async def test_a_foreign_object_of_our_name_is_left_alone() -> None:
     assert "exists already and belongs to no controller" in status(server)["message"]
     assert server.get(PIPELINE_RUN, Key(NS, "job"))["spec"] == {"x": 1}
     assert server.list(WORKLOAD) == []
-
-
-async def test_copies_of_secrets_go_with_the_run_if_the_setting_is_on() -> None:
-    kept = await finished(writes={"secretRefs": ["vault-my-creds"]})
-    assert len(kept.list(SECRET, namespace=NS)) == 2
-    gone = await finished(
-        writes={"secretRefs": ["vault-my-creds"]},
-        settings=SETTINGS.model_copy(update={"secrets_kept": "run"}),
-    )
-    assert phase(gone) == "Succeeded"
-    assert gone.list(SECRET, namespace=NS) == []
 
 
 async def test_a_spec_that_cannot_be_read_fails_with_the_error() -> None:
@@ -262,14 +135,3 @@ async def test_limits_that_are_not_given_follow_from_those_that_are(case: str) -
     server = await finished(lambda s: submit(s, timeouts=given))
     limits = server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]["timeouts"]
     assert (limits["pipeline"], limits["tasks"], limits["finally"]) == wanted
-
-
-async def test_managed_by_another_controller_is_left_alone() -> None:
-    server = await finished(lambda s: submit(s, managedBy="kueue.x-k8s.io/multikueue"))
-    assert "status" not in job(server)
-
-
-async def test_objects_stored_before_a_rule_fail_with_its_words() -> None:
-    server = await finished(lambda s: submit(s, cluster=None))
-    assert phase(server) == "Failed"
-    assert "exclusive" in status(server)["message"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
-from fournos.engine.api.conditions import Condition, condition, is_true
+from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import JOB, SECRET, Key
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
@@ -28,7 +28,6 @@ from tests.unit.systems.jobs.test_lifecycle import scenario
 from tests.unit.systems.jobs.test_names_and_adoption import finished
 from tests.world.harness import run
 from tests.world.server import Server
-from tests.world.status import set_conditions
 
 
 async def play(setup: Any = submit, *, actors: Any = None, script: Any = (), **settings: Any) -> Server:
@@ -285,23 +284,6 @@ async def test_free_slots_are_not_called_locked() -> None:
     status = job(server)["status"]["message"]
     assert status.startswith("Waiting for admission: couldn't assign flavors")
     assert "locked" not in status
-
-
-async def test_admitted_without_a_cluster_fails_and_gives_back() -> None:
-    def odd(server: Server) -> None:
-        for workload in server.list(WORKLOAD):
-            if not is_true(workload, "Admitted"):
-                admission = {"podSetAssignments": [{"name": "launcher", "flavors": {}}]}
-                set_conditions(
-                    server, WORKLOAD, workload, Condition("Admitted", "True", "A", ""), admission=admission
-                )
-
-    server = await play(actors=[Resolver(), odd])
-    assert (phase(server), job(server)["status"]["message"]) == (
-        "Failed",
-        "Workload admitted but no flavor assigned",
-    )
-    assert server.list(WORKLOAD) == []
 
 
 async def test_env_is_the_engine_s_to_read() -> None:

@@ -93,14 +93,6 @@ async def test_a_stopped_pod_is_no_failure_beside_flux() -> None:
     assert condition(get(server), "JobSidecarFailed") is None
 
 
-async def test_what_kept_flux_from_starting_is_in_the_message() -> None:
-    text = "Flux 0.49.0 is too old: use an image with version 0.61 or a newer one"
-    failed = set_status(0, status("Failed", container("flux", 127, message=text)))
-    found = get((await run(story(failed))).server)["status"]
-    assert found["phase"] == "Finished" and "exitCode" not in found
-    assert found["message"].endswith(text)
-
-
 async def test_workers_that_ended_well_beside_a_failed_container_begin_again_with_their_lead() -> None:
     """Their pods have failed, but the Job runs their indexes as little again as those that succeeded."""
     seen: list[str] = []

@@ -135,13 +135,6 @@ async def test_a_foreign_object_of_the_same_name_is_not_touched() -> None:
     )
 
 
-async def test_only_what_names_multikueue_is_taken() -> None:
-    server = (await run(scenario(setup=lambda server: submit(server, managed_by="example.com/own")))).server
-    is_rejected(server)
-    message = workload(server)["status"]["admissionChecks"][0]["message"]
-    assert 'Expecting .spec.managedBy to be "kueue.x-k8s.io/multikueue" not "example.com/own"' in message
-
-
 async def test_owner_finalizers_and_bookkeeping_stay() -> None:
     def setup(server: Server) -> None:
         owner = {"apiVersion": "v1", "kind": "X", "name": "x", "uid": "gone"}
@@ -161,16 +154,6 @@ async def test_owner_finalizers_and_bookkeeping_stay() -> None:
     assert not any("last-applied" in name for name in copy["metadata"]["annotations"])
     assert copy["metadata"]["labels"]["team"] == "a"
     assert "fournos.dev/confirms" not in copy["metadata"]["labels"], "it repeats no job of the worker"
-
-
-async def test_the_managers_own_facts_survive() -> None:
-    def audit(server: Server) -> None:
-        own = {"type": "example.com/Audited", "status": "True"}
-        server.patch(FOO, Key(NS, "a"), {"status": {"conditions": [own]}}, subresource="status")
-
-    server = (await run(scenario(audit, finish))).server
-    assert [one["type"] for one in job(server)["status"]["conditions"]] == ["example.com/Audited"]
-    assert job(server)["status"]["phase"] == "Succeeded"
 
 
 async def test_a_kind_without_a_status_subresource_has_its_status_too() -> None:
@@ -286,17 +269,6 @@ async def test_two_names_of_one_cluster_do_not_take_from_each_other() -> None:
     case = scenario(setup=leftovers)
     server = (await run(replace(case, invariants=()))).server
     assert [one["metadata"]["name"] for one in server.list(at("w2", FOO))] == ["alias"]
-
-
-async def test_equal_workers_share_the_load() -> None:
-    def many(server: Server) -> None:
-        for number in range(12):
-            submit(server, f"j{number}")
-
-    case = scenario(setup=many)
-    server = (await run(replace(case, invariants=()))).server
-    counts = [sum(worker == found for found, _ in mirrors(server)) for worker in WORKERS]
-    assert sum(counts) == 12 and min(counts) >= 2
 
 
 async def test_what_cannot_be_deleted_on_one_worker_does_not_keep_the_job_from_the_others() -> None:
