@@ -15,7 +15,7 @@ from fournos.engine.queueing.kinds import WORKLOAD
 from tests.unit.systems.appwrappers import test_lifecycle as appwrappers
 from tests.unit.systems.clusters import test_lifecycle as clusters
 from tests.unit.systems.jobs import test_lifecycle as jobs
-from tests.unit.systems.miniclusters import stories as miniclusters
+from tests.unit.systems.miniclusters import actors as miniclusters
 from tests.world.harness import Scenario, run
 from tests.world.server import Server
 

@@ -12,7 +12,8 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
 
-from fournos.engine.kube.errors import ConnectionLostError, ServerError
+from fournos.engine.kube.errors import ConnectionLostError, KubeError, ServerError
+from fournos.engine.kube.resource import Resource
 from fournos.engine.runtime.controller import Controller
 from tests.world.compare import snapshot
 from tests.world.group import Group
@@ -32,6 +33,15 @@ def in_order(*actions: Action) -> Action:
     def act(server: Server) -> None:
         for action in actions:
             action(server)
+
+    return act
+
+
+def refusing(resource: Resource, error: KubeError, *, verb: str = "create") -> Action:
+    """Returns the action from which on the API server answers all such requests with this error."""
+
+    def act(server: Server) -> None:
+        server.refusals.append(lambda asked, of, body: error if (asked, of) == (verb, resource) else None)
 
     return act
 

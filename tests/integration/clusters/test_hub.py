@@ -20,7 +20,7 @@ from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLO
 from fournos.systems.clusters.rules import RULES
 from tests.integration.clusters.conftest import SLOT, ClusterStage, set_gpus_of_node
 from tests.integration.kube.test_fleet import can_drop, dropped, proxied
-from tests.unit.systems.clusters.cases import CREATIONS
+from tests.unit.systems.clusters.actors import CREATIONS
 
 
 async def test_rules(client: Client, crds: None, namespace: str) -> None:

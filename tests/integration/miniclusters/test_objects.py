@@ -7,8 +7,7 @@ from typing import Any
 from fournos.engine.kube.resource import CONFIG_MAP, JOB, POD, SECRET, SERVICE, Obj
 from fournos.systems.miniclusters import broker, build
 from tests.integration.conftest import Server
-from tests.unit.systems.miniclusters.objects import SETTINGS
-from tests.unit.systems.miniclusters.table import TABLE
+from tests.unit.systems.miniclusters.objects import SETTINGS, TABLE
 
 KINDS = {resource.kind: resource for resource in (CONFIG_MAP, JOB, POD, SECRET, SERVICE)}
 

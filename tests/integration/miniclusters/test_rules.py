@@ -13,7 +13,7 @@ from tests.integration.conftest import Server
 from tests.integration.refusals import refused
 from tests.minicluster_cases import CHANGES, CREATIONS, FREE, Change, minicluster, of
 from tests.rule_cases import merged
-from tests.unit.systems.miniclusters.everything import EVERYTHING, SPELT_OTHERWISE
+from tests.unit.systems.miniclusters.objects import EVERYTHING, SPELT_OTHERWISE
 
 pytestmark = pytest.mark.usefixtures("crds")
 

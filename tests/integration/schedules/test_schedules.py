@@ -21,8 +21,7 @@ from fournos.systems.schedules.names import LEASE, TIME_ANNOTATION
 from tests.integration.conftest import Server
 from tests.integration.jobs.operator import Operator
 from tests.integration.stage import Stage
-from tests.unit.systems.schedules.actors import schedule
-from tests.unit.systems.schedules.cases import CREATIONS
+from tests.unit.systems.schedules.actors import CREATIONS, schedule
 
 
 class ScheduleStage(Stage):

@@ -6,6 +6,7 @@ when there is nothing to do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -180,6 +181,10 @@ def submit(server: Server, *templates: dict[str, Any], **kwargs: Any) -> None:
         spec = {"nodeLabels": {"pool": "a"}, "tolerations": [{"key": "t", "operator": "Exists"}]}
         server.create(RESOURCE_FLAVOR, {"metadata": {"name": "default"}, "spec": spec})
     server.create(APPWRAPPER, wrapper(*templates, **kwargs))
+
+
+def edit(**spec: Any) -> Callable[[Server], None]:
+    return lambda server: server.patch(APPWRAPPER, Key(NS, "aw"), {"spec": spec}) and None
 
 
 def get(server: Server, name: str = "aw") -> Any:

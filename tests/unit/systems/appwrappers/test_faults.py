@@ -10,14 +10,15 @@ import pytest
 
 from fournos.api.kinds import APPWRAPPER
 from fournos.engine.api.conditions import Condition, condition, is_true
-from fournos.engine.kube.errors import ForbiddenError, InvalidError
-from fournos.engine.kube.resource import DEPLOYMENT, JOB, NODE, POD, Key
+from fournos.engine.kube.errors import ForbiddenError, InvalidError, KubeError
+from fournos.engine.kube.resource import DEPLOYMENT, JOB, NODE, POD, Key, owner_reference
 from fournos.engine.queueing.kinds import WORKLOAD
 from tests.unit.systems.appwrappers.actors import (
     KUEUE,
     NS,
     Controllers,
     deployment_template,
+    edit,
     get,
     job_template,
     phase,
@@ -26,14 +27,14 @@ from tests.unit.systems.appwrappers.actors import (
     submit,
 )
 from tests.unit.systems.appwrappers.test_lifecycle import scenario
-from tests.world.harness import Run, run
+from tests.world.harness import Run, in_order, refusing, run
 from tests.world.server import Server
 from tests.world.status import set_conditions
 
 SAMPLE = pod_template("sample")
 
 
-def submitted(*templates: dict[str, Any], **annotations: str) -> Callable[[Server], None]:
+def submitted(*templates: dict[str, Any], **annotations: str | None) -> Callable[[Server], None]:
     return lambda server: submit(server, *templates, **annotations)
 
 
@@ -85,7 +86,7 @@ async def test_the_debug_hold_is_bounded_and_ends_with_suspension() -> None:
 
     def suspend(server: Server) -> None:
         assert pods_of(server)
-        server.patch(APPWRAPPER, Key(NS, "aw"), {"spec": {"suspend": True}})
+        edit(suspend=True)(server)
 
     held = scenario(
         lambda server: submit(server, SAMPLE, queue=None, **annotations),
@@ -104,7 +105,7 @@ async def test_what_does_not_go_is_deleted_by_force_and_quota_waits_for_it() -> 
 
     def hold(server: Server) -> None:
         server.patch(POD, Key(NS, "sample"), {"metadata": {"finalizers": ["x"]}})
-        server.patch(APPWRAPPER, Key(NS, "aw"), {"spec": {"suspend": True}})
+        edit(suspend=True)(server)
 
     def quota_is_held(server: Server) -> None:
         assert is_true(get(server), "QuotaReserved")
@@ -174,20 +175,11 @@ async def test_a_finished_job_may_go_and_one_that_is_lost_fails_at_once() -> Non
 
 async def test_a_foreign_object_is_never_taken_or_deleted() -> None:
     def occupied(server: Server) -> None:
-        owner = {"kind": "AppWrapper", "name": "aw", "uid": "older", "controller": True}
-        server.create(
-            APPWRAPPER,
-            {"metadata": {"name": "other", "namespace": NS}, "spec": {"suspend": True, "components": []}},
-        )
-        owner["uid"] = server.get(APPWRAPPER, Key(NS, "other"))["metadata"]["uid"]
-        owner |= {"apiVersion": APPWRAPPER.api_version, "name": "other"}
-        server.create(
-            DEPLOYMENT,
-            {
-                "metadata": {"name": "web", "namespace": NS, "ownerReferences": [owner]},
-                "spec": {"replicas": 0},
-            },
-        )
+        spec = {"suspend": True, "components": []}
+        server.create(APPWRAPPER, {"metadata": {"name": "other", "namespace": NS}, "spec": spec})
+        owners = [owner_reference(APPWRAPPER, get(server, "other"))]
+        meta = {"name": "web", "namespace": NS, "ownerReferences": owners}
+        server.create(DEPLOYMENT, {"metadata": meta, "spec": {"replicas": 0}})
         submit(server, deployment_template("web"))
 
     done = await run(scenario(occupied))
@@ -197,19 +189,12 @@ async def test_a_foreign_object_is_never_taken_or_deleted() -> None:
 
 
 async def test_a_refused_creation_is_retried_within_the_grace_and_an_invalid_one_is_not() -> None:
-    def refusing(error: Exception) -> Callable[[Server], None]:
-        def setup(server: Server) -> None:
-            def refuse(verb: str, resource: Any, body: Any) -> Any:
-                return error if (verb, resource) == ("create", POD) else None
+    def refused(error: KubeError) -> Callable[[Server], None]:
+        return in_order(refusing(POD, error), submitted(SAMPLE, retryLimit="0"))
 
-            server.refusals.append(refuse)
-            submit(server, SAMPLE, retryLimit="0")
-
-        return setup
-
-    _, forbidden = await watched(refusing(ForbiddenError("no", status=403)), Watch())
+    _, forbidden = await watched(refused(ForbiddenError("no", status=403)), Watch())
     assert 60 <= forbidden.times("Failed")[0] <= 120
-    done, invalid = await watched(refusing(InvalidError("bad", status=422)), Watch())
+    done, invalid = await watched(refused(InvalidError("bad", status=422)), Watch())
     assert invalid.times("Failed") == [0]
     assert condition(get(done.server), "Unhealthy")["reason"] == "CreateFailed"  # type: ignore[index]
 
@@ -219,11 +204,7 @@ async def test_what_the_operator_may_neither_make_nor_see_holds_up_nothing() -> 
 
     def setup(server: Server) -> None:
         server.unreadable.add(JOB)
-        server.refusals.append(
-            lambda verb, resource, body: (
-                ForbiddenError("no", status=403) if (verb, resource) == ("create", JOB) else None
-            )
-        )
+        refusing(JOB, ForbiddenError("no", status=403))(server)
         submit(server, SAMPLE, job_template("many"), retryLimit="0")
 
     def delete(server: Server) -> None:
@@ -279,21 +260,17 @@ async def test_five_slots_for_many() -> None:
     assert {phase(done.server, f"aw{number}") for number in range(12)} == {"Succeeded"}
 
 
+def managed_by(manager: str | None) -> Callable[[Server], None]:
+    return in_order(submitted(SAMPLE, queue=None), edit(managedBy=manager))
+
+
 @pytest.mark.parametrize("manager", ["kueue.x-k8s.io/multikueue", "example.com/mine", "no name of ours", " "])
 async def test_another_controllers_object_is_left_alone(manager: str) -> None:
-    def setup(server: Server) -> None:
-        submit(server, SAMPLE, queue=None)
-        server.patch(APPWRAPPER, Key(NS, "aw"), {"spec": {"managedBy": manager}})
-
-    done = await run(scenario(setup))
+    done = await run(scenario(managed_by(manager)))
     assert "status" not in get(done.server) and pods_of(done.server) == []
     assert "finalizers" not in get(done.server)["metadata"]
 
 
 @pytest.mark.parametrize("manager", [None, "", "workload.codeflare.dev/appwrapper-controller"])
 async def test_an_object_of_ours_is_begun(manager: str | None) -> None:
-    def setup(server: Server) -> None:
-        submit(server, SAMPLE, queue=None)
-        server.patch(APPWRAPPER, Key(NS, "aw"), {"spec": {"managedBy": manager}})
-
-    assert "status" in get((await run(scenario(setup))).server)
+    assert "status" in get((await run(scenario(managed_by(manager)))).server)

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from fournos.engine.kube.resource import Obj
-from fournos.systems.appwrappers import health
-from fournos.systems.appwrappers.build import PathError, pod_template, replaced
+from fournos.api.kinds import APPWRAPPER, PIPELINE_RUN
+from fournos.engine.api.conditions import Condition, upsert
+from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.queueing.podsets import PodSetInfo, PodSetInfoError
+from fournos.engine.runtime.decision import Delete, Facts, Present
+from fournos.systems.appwrappers import health, kinds
+from fournos.systems.appwrappers.admission import problems
+from fournos.systems.appwrappers.build import PathError, pod_template, replaced, template_of
+from fournos.systems.appwrappers.finish import Removal, remove
 from fournos.systems.appwrappers.health import ComponentState
 from fournos.systems.appwrappers.kinds import WRAPPED, InferenceError, infer, resource_of, wrapped_kind
+from fournos.systems.appwrappers.status import Context, Observed
+from tests.unit.systems.appwrappers.actors import NS, OWN, edit, phase, submit, wrapper
+from tests.unit.systems.appwrappers.actors import pod_template as pod_of
+from tests.unit.systems.appwrappers.test_lifecycle import scenario
+from tests.world.harness import DISTURBED, Scenario, in_order, run
+from tests.world.server import Server
+from tests.world.status import set_conditions
 
 POD_SPEC = {"spec": {"containers": []}}
 JOB = {"parallelism": 3, "completions": 2, "template": POD_SPEC}
@@ -188,3 +204,197 @@ def obj(status: Any = None, **spec: Any) -> Obj:
 )
 def test_health(health: health.ComponentHealth, expected: ComponentState) -> None:
     assert health.state is expected
+
+
+# --- test templateless kinds ---------------------------------------------------------------------------
+# Kinds without a pod template: their requests, the changes by an admission, and their ends.
+
+INFO = PodSetInfo(
+    "p",
+    1,
+    labels={"kueue.x-k8s.io/podset": "p"},
+    node_selector={"pool": "a"},
+    tolerations=({"key": "t", "operator": "Exists"},),
+)
+
+
+def run_of(kind: str, spec: Any = None, **annotations: str) -> dict[str, Any]:
+    groups = {"PipelineRun": "tekton.dev/v1"}
+    marks = {f"fournos.dev/{key}": value for key, value in annotations.items()}
+    meta = {"name": "x", **({"annotations": marks} if marks else {})}
+    return {"apiVersion": groups[kind], "kind": kind, "metadata": meta, "spec": spec or {}}
+
+
+def requests_of(template: dict[str, Any]) -> list[tuple[int, dict[str, str]]]:
+    """Pods, and the requests of each one's first container."""
+    found = []
+    for one in infer(template):
+        containers = template_of(template, one.path)["spec"]["containers"]
+        found.append((one.replicas, containers[0]["resources"].get("requests")))
+    return found
+
+
+REQUESTS = {
+    "a run is one run": (run_of("PipelineRun"), [(1, {"tekton.dev/pipelineruns": "1"})]),
+    "an annotation says more": (
+        run_of("PipelineRun", requests="cpu=4,memory=8Gi"),
+        [(1, {"cpu": "4", "memory": "8Gi"})],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REQUESTS)
+def test_what_is_asked_for(case: str) -> None:
+    template, expected = REQUESTS[case]
+    assert requests_of(template) == expected
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        (run_of("PipelineRun", requests="cpu"), "annotation fournos.dev/requests: 'cpu' is not a request"),
+        (run_of("PipelineRun", requests="pods=1"), "Kueue counts them itself"),
+        (run_of("PipelineRun", requests="cpu=" + "9" * 4000), "cpu: a quantity has at most 32 characters"),
+        (run_of("PipelineRun", requests="cpu=1e300"), "more than can be counted"),
+        (run_of("PipelineRun", requests="a b=1"), "'a b' is not a resource name"),
+        (run_of("PipelineRun", requests="cpu=1," * 1000), "at most 4096 characters"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(template: dict[str, Any], expected: str) -> None:
+    with pytest.raises(InferenceError, match=expected):
+        infer(template)
+    assert [expected in one.message for one in problems(wrapper(template))] == [True]
+
+
+def test_other_paths_lead_nowhere() -> None:
+    with pytest.raises(PathError, match="is not a pod set of a PipelineRun"):
+        template_of(run_of("PipelineRun"), "template.spec")
+
+
+def test_kueue_s_own_integration_cannot_queue_them() -> None:
+    (found,) = problems(wrapper(run_of("PipelineRun")), own_workloads=False)
+    assert "FOURNOS_APPWRAPPER_WORKLOADS=own" in found.message
+    assert problems(wrapper(run_of("PipelineRun"), queue=None), own_workloads=False) == []
+    assert problems(wrapper(run_of("PipelineRun"))) == []
+
+
+def test_where_an_admission_goes() -> None:
+    run = kinds.WRAPPED_RUN.place(run_of("PipelineRun"), [kinds.marks("aw", 0, INFO)])
+    pods = run["spec"]["taskRunTemplate"]["podTemplate"]
+    assert (pods["nodeSelector"], pods["tolerations"][0]["key"]) == ({"pool": "a"}, "t")
+    assert run["metadata"]["annotations"]["workload.codeflare.dev.appwrapper/component"] == "0"
+
+
+def test_an_admission_that_cannot_be_followed_is_refused() -> None:
+    with pytest.raises(PodSetInfoError):
+        kinds.WRAPPED_RUN.place(run_of("PipelineRun"), [replace(INFO, scheduling_gates=("g",))])
+
+
+def _status(*wanted: Condition, **status: Any) -> dict[str, Any]:
+    conditions: list[Any] = []
+    for one in wanted:
+        conditions = upsert(conditions, one, now=NOW)
+    return {"metadata": {}, "status": {"conditions": conditions, **status}}
+
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+YES, NO = "True", "False"
+
+JUDGED = {
+    "PipelineRun": [
+        (_status(), ComponentState.PENDING),
+        (_status(Condition("Succeeded", "Unknown", "Running", "")), ComponentState.READY),
+        (_status(Condition("Succeeded", YES, "Succeeded", "")), ComponentState.SUCCEEDED),
+        (_status(Condition("Succeeded", NO, "Failed", "")), ComponentState.PENDING),
+        (_status(Condition("Succeeded", NO, "Failed", ""), completionTime="t"), ComponentState.FAILED),
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", JUDGED)
+def test_how_it_is_judged(kind: str) -> None:
+    known = wrapped_kind(run_of(kind))
+    assert known is not None
+    assert known.health is not None
+    assert [known.health(status).state for status, _ in JUDGED[kind]] == [state for _, state in JUDGED[kind]]
+
+
+# --- lives ---
+
+
+def tekton(server: Server) -> None:
+    for a_run in server.list(PIPELINE_RUN):
+        conditions = (a_run.get("status") or {}).get("conditions") or [{"status": ""}]
+        if conditions[0]["status"] == "":
+            set_conditions(server, PIPELINE_RUN, a_run, Condition("Succeeded", "Unknown", "Running", ""))
+            return
+        if conditions[0]["status"] == "Unknown":
+            ended = Condition("Succeeded", "True", "Succeeded", "")
+            set_conditions(server, PIPELINE_RUN, a_run, ended, completionTime="2030-01-01T00:00:00Z")
+            return
+
+
+def wrapped_run(server: Server) -> None:
+    submit(server, run_of("PipelineRun"))
+
+
+def a_run_s_life() -> Scenario:
+    return replace(scenario(wrapped_run, world=lambda: tekton), end=phase)
+
+
+async def test_a_wrapped_run_lives_and_ends() -> None:
+    server = (await run(a_run_s_life())).server
+    assert phase(server) == "Succeeded"
+    (workload,) = server.list(WORKLOAD)
+    (pod_set,) = workload["spec"]["podSets"]
+    requests = pod_set["template"]["spec"]["containers"][0]["resources"]["requests"]
+    assert requests == {"tekton.dev/pipelineruns": "1"}
+    (made,) = server.list(PIPELINE_RUN)
+    assert made["spec"]["taskRunTemplate"]["podTemplate"]["nodeSelector"] == {"pool": "a"}
+
+
+@pytest.mark.parametrize("disturbed", DISTURBED)
+async def test_survives(disturbed: str) -> None:
+    assert await DISTURBED[disturbed](a_run_s_life()) > 0
+
+
+# --- another cluster's ---
+
+
+async def test_managed_elsewhere_it_has_a_workload_and_nothing_else() -> None:
+    setup = in_order(wrapped_run, edit(managedBy="kueue.x-k8s.io/multikueue"))
+    server = (await run(replace(scenario(setup), invariants=(), end=phase))).server
+    assert "status" not in server.get(APPWRAPPER, Key(NS, "aw"))
+    assert len(server.list(WORKLOAD)) == 1
+    assert server.list(PIPELINE_RUN) == []
+
+
+# --- taken down ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("template", "how"),
+    [
+        (run_of("PipelineRun"), "Foreground"),
+        ({**pod_of("x"), "metadata": {"name": "x"}}, "Background"),
+    ],
+)
+def test_pods_that_cannot_be_seen_are_gone_when_their_owner_is(template: Any, how: str) -> None:
+    made = wrapper(template)
+    made["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    conditions = [
+        {"type": "ResourcesDeployed", "status": "True", "lastTransitionTime": "2030-01-01T00:00:00Z"}
+    ]
+    kind = {"kind": made["spec"]["components"][0]["template"]["kind"], "apiVersion": "any/v1"}
+    component = {"name": "x", **kind, "podSets": [{"path": "template"}], "conditions": conditions}
+    made["status"] = {"phase": "Suspending", "conditions": conditions, "componentStatus": [component]}
+    live = {"metadata": {"name": "x", "uid": "c", "ownerReferences": [{"uid": "u", "controller": True}]}}
+    empty = Context(Observed(Key(NS, "aw"), made, (None,), (True,)), Facts(), NOW, OWN)
+    question = empty.component_question(0)
+    assert question is not None
+    facts = Facts({question: Present(live), empty.pods_question: Present(())})
+    removal = remove(Context(empty.observed, facts, NOW, OWN))
+    assert isinstance(removal, Removal)
+    (step,) = removal.steps
+    assert isinstance(step, Delete)
+    assert step.propagation == how

@@ -10,7 +10,7 @@ import pytest
 from fournos.api.kinds import APPWRAPPER
 from fournos.engine.api.conditions import Condition, condition, is_true
 from fournos.engine.kube.errors import ForbiddenError
-from fournos.engine.kube.resource import POD, Key, Resource, uid_of
+from fournos.engine.kube.resource import POD, Key, Resource, owner_reference
 from fournos.systems.appwrappers.health import ComponentHealth, ComponentState, other
 from fournos.systems.appwrappers.observe import follow, project_other
 from tests.unit.systems.appwrappers.actors import (
@@ -24,7 +24,7 @@ from tests.unit.systems.appwrappers.actors import (
     wrapper,
 )
 from tests.unit.systems.appwrappers.test_lifecycle import outcome, scenario
-from tests.world.harness import DISTURBED, Run, Scenario, run
+from tests.world.harness import DISTURBED, Run, Scenario, refusing, run
 from tests.world.server import Server
 from tests.world.status import set_conditions
 
@@ -179,10 +179,7 @@ async def test_nothing_is_watched_for_what_is_not_there() -> None:
 async def test_it_cannot_be_created_where_there_is_no_right_to() -> None:
     def setup(server: Server) -> None:
         server.unreadable.add(WIDGET)
-        refused = ForbiddenError("no", status=403)
-        server.refusals.append(
-            lambda verb, resource, body: refused if (verb, resource) == ("create", WIDGET) else None
-        )
+        refusing(WIDGET, ForbiddenError("no", status=403))(server)
         submitted(retryLimit="0")(server)
 
     done = await run(scenario(setup, end=lambda server: None))
@@ -219,10 +216,9 @@ def test_the_health_of_its_conditions(status: Any, expected: ComponentHealth | N
 async def test_another_s_object_of_that_name_is_none_of_ours() -> None:
     def occupied(server: Server) -> None:
         server.create(APPWRAPPER, {**wrapper(), "metadata": {"name": "other", "namespace": NS}})
-        uid = uid_of(server.get(APPWRAPPER, Key(NS, "other")))
-        owner = {"apiVersion": APPWRAPPER.api_version, "kind": "AppWrapper", "name": "other", "uid": uid}
-        taken = widget()
-        taken["metadata"] |= {"namespace": NS, "ownerReferences": [{**owner, "controller": True}]}
+        taken, other = widget(), get(server, "other")
+        owners = [owner_reference(APPWRAPPER, other)]
+        taken["metadata"] |= {"namespace": NS, "ownerReferences": owners}
         server.create(WIDGET, taken)
         submitted(retryLimit="0")(server)
 

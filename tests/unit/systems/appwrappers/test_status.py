@@ -20,7 +20,7 @@ from fournos.engine.kube.errors import (
     KubeError,
     NoSuchResourceError,
 )
-from fournos.engine.kube.resource import DEPLOYMENT, JOB, POD, Resource
+from fournos.engine.kube.resource import DEPLOYMENT, JOB, POD
 from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.metrics import Metrics
 from fournos.systems.appwrappers import names
@@ -41,7 +41,7 @@ from tests.unit.systems.appwrappers.actors import (
 )
 from tests.unit.systems.appwrappers.test_lifecycle import scenario
 from tests.unit.systems.clusters.test_settings import store
-from tests.world.harness import Run, run
+from tests.world.harness import Run, in_order, refusing, run
 from tests.world.server import Server
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -120,15 +120,8 @@ async def test_each_phase_that_one_enters() -> None:
 MIX = (pod_template("first"), job_template("second"), deployment_template("third"))
 
 
-def refusing(error: KubeError, at: Resource = JOB) -> Callable[[Server], None]:
-    def setup(server: Server) -> None:
-        def refuse(verb: str, resource: Any, body: Any) -> Any:
-            return error if (verb, resource) == ("create", at) else None
-
-        server.refusals.append(refuse)
-        submit(server, *MIX, retryLimit="0")
-
-    return setup
+def refused(error: KubeError) -> Callable[[Server], None]:
+    return in_order(refusing(JOB, error), lambda server: submit(server, *MIX, retryLimit="0"))
 
 
 async def test_pods_that_carry_the_name_of_another_appwrapper_are_not_made() -> None:
@@ -180,14 +173,14 @@ NO_QUOTA = ForbiddenError('jobs.batch "second" is forbidden: exceeded quota: sma
     ],
 )
 async def test_the_message_has_the_problem_and_the_remedy(error: KubeError, text: str) -> None:
-    done = await run(scenario(refusing(error)))
+    done = await run(scenario(refused(error)))
     assert message_of(done) == f"error creating components: {text}"
     assert "404" not in message_of(done)
 
 
 @pytest.mark.parametrize("error", [MISSING, NO_RIGHT, InvalidError("bad", status=422)])
 async def test_only_what_was_made_has_been_deleted(error: KubeError) -> None:
-    done = await run(scenario(refusing(error)))
+    done = await run(scenario(refused(error)))
     assert reasons(done) == [
         ("False", "ComponentDeleted"),
         ("False", "ComponentCreationErrored"),
@@ -198,7 +191,7 @@ async def test_only_what_was_made_has_been_deleted(error: KubeError) -> None:
 
 async def test_without_an_answer_it_may_be_there() -> None:
     """The request may have been carried out: that is looked up before anything is declared."""
-    done = await run(scenario(refusing(ConnectionLostError("reset"))))
+    done = await run(scenario(refused(ConnectionLostError("reset"))))
     assert message_of(done) == "error creating components: reset"
     assert reasons(done) == [
         ("False", "ComponentDeleted"),

@@ -10,7 +10,7 @@ from typing import Any
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.api.conditions import Condition, condition, is_true, upsert
 from fournos.engine.kube.errors import KubeError
-from fournos.engine.kube.resource import NODE, SECRET, Key, Obj, Resource, key_of
+from fournos.engine.kube.resource import NODE, SECRET, Key, Obj, Resource, key_of, owner_reference
 from fournos.engine.kube.store import Store
 from fournos.engine.kube.untrusted_kubeconfig import KubeconfigRefusedError
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
@@ -143,19 +143,10 @@ def _queue(server: Server, job: Any) -> None:
     pod: dict[str, Any] = {"slots": 100 if whole else 1, "cluster": spec["cluster"]}
     if spec.get("lockOnly"):
         pod["tolerates"] = True
-    meta = job["metadata"]
-    owner = {"apiVersion": "fournos.dev/v1", "kind": "FournosJob", "name": meta["name"], "uid": meta["uid"]}
-    server.create(
-        WORKLOAD,
-        {
-            "metadata": {
-                "name": meta["name"],
-                "namespace": NS,
-                "ownerReferences": [{**owner, "controller": True}],
-            },
-            "spec": {**pod, "priority": -1_000_000_000 if spec.get("lockOnly") else 0},
-        },
-    )
+    owners = [owner_reference(FOURNOS_JOB, job)]
+    meta = {"name": job["metadata"]["name"], "namespace": NS, "ownerReferences": owners}
+    whole = {**pod, "priority": -1_000_000_000 if spec.get("lockOnly") else 0}
+    server.create(WORKLOAD, {"metadata": meta, "spec": whole})
     server.patch(FOURNOS_JOB, key_of(job), {"status": {"phase": "Pending"}}, subresource="status")
 
 
@@ -284,3 +275,43 @@ def quotas(server: Server, queue: str = QUEUE.name) -> dict[str, dict[str, int]]
         for group in server.get(CLUSTER_QUEUE, Key("", queue))["spec"]["resourceGroups"]
         for entry in group["flavors"]
     }
+
+
+# --- test cases ----------------------------------------------------------------------------------------
+# What each rule of a FournosCluster refuses, for the check in Python and for a real API server.
+
+
+def made(name: str = "c1", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "fournos.dev/v1",
+        "kind": "FournosCluster",
+        "metadata": {"name": name},
+        "spec": {"kubeconfigSecret": f"kubeconfig-{name}"[:60], **spec},
+    }
+
+
+CREATIONS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
+    ("name-length", made("n" * 43), made("n" * 42)),
+    (
+        "kubeconfigsecret-text",
+        made(kubeconfigSecret="Not_a_name"),
+        made(kubeconfigSecret="a.b-c"),
+    ),
+    ("kubeconfigsecret-text", made(kubeconfigSecret=""), made()),
+    ("ttl-text", made(ttl="1w"), made(ttl="7d")),
+    ("ttl-text", made(ttl="1h30m"), made(ttl="90m")),
+    ("ttl-text", made(ttl="-1m"), made(ttl="")),
+    ("owner-plain", made(owner="\x1b]52;c;ZXZpbA==\x07"), made(owner="Zoë")),
+    ("owner-plain", made(owner="a\x7f"), made(owner="a b")),
+    (
+        "gpudiscoveryinterval-text",
+        made(gpuDiscoveryInterval="30s"),
+        made(gpuDiscoveryInterval="1m"),
+    ),
+    (
+        "gpudiscoveryinterval-text",
+        made(gpuDiscoveryInterval="0m"),
+        made(gpuDiscoveryInterval="10m"),
+    ),
+)
+"""Rule, a spec that breaks it, one that does not."""

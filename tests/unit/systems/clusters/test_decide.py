@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from fournos.api.fournoscluster import FournosClusterSpec
-from fournos.api.kinds import FOURNOS_CLUSTER
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Key
 from fournos.engine.kube.store import Store
-from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
+from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.runtime.controller import Caches, Watch
 from fournos.engine.runtime.decision import Decision, Facts
 from fournos.systems.clusters.build import Connect, Disconnect
@@ -24,17 +24,23 @@ from fournos.systems.clusters.status import DeletedCluster, Observed, StatusDraf
 from tests.unit.systems.clusters import actors
 from tests.unit.systems.clusters.actors import (
     HUB,
+    NS,
     QUEUE,
     SECRETS,
     SETTINGS,
+    SLOT,
     FakeFleet,
     Verdict,
     cluster,
     condition_of,
     edit,
+    foreign,
     hub,
+    node,
+    quotas,
+    target,
 )
-from tests.unit.systems.clusters.test_lifecycle import one
+from tests.unit.systems.clusters.test_lifecycle import FOREIGN, LOCK, deleted, one, owned, scenario
 from tests.world.group import Group
 from tests.world.harness import Scenario, in_order, run, run_to_quiescence
 from tests.world.server import Server
@@ -222,3 +228,109 @@ async def test_a_cluster_without_a_spec_reports_what_it_lacks_and_can_be_deleted
     server.delete(FOURNOS_CLUSTER, C1)
     await run_to_quiescence(group, [actors.kueue], horizon=300.0)
     assert server.find(FOURNOS_CLUSTER, C1) is None
+
+
+# --- test foreign --------------------------------------------------------------------------------------
+# What uses a cluster beside plain jobs: Workloads without a FournosJob, jobs with a lock's label or name.
+#
+# The former are observed, reported, waited for, and never changed; the latter are running jobs.
+
+
+async def test_a_foreign_workload_keeps_a_deleted_cluster_and_is_named_and_left_alone() -> None:
+    server = (await run(scenario(one, foreign, owned(drain="Stop"), deleted))).server
+    assert is_true(server.get(WORKLOAD, FOREIGN), "Admitted")
+    assert cluster(server)["status"]["decommission"] == "Draining" and "c1" in quotas(server)
+    assert condition_of(server, "Draining") == ("True", "Waiting")
+    (shown,) = [c for c in cluster(server)["status"]["conditions"] if c["type"] == "Draining"]
+    assert shown["message"].endswith("end or delete them: test-blocked-job")
+
+
+async def test_quota_that_kueue_counts_for_another_namespace_keeps_a_deleted_cluster() -> None:
+    def used(server: Server) -> None:
+        """Kueue counts a Workload in a namespace that is not watched."""
+        reserved = [{"name": "c1", "resources": [{"name": SLOT, "total": "1"}]}]
+        status = {"flavorsReservation": reserved}
+        server.patch(CLUSTER_QUEUE, QUEUE, {"status": status}, subresource="status")
+
+    first, *others = actors.controllers()
+    story = Scenario(first, in_order(hub, one), others=others, script=(used, deleted), horizon=300.0)
+    server = (await run(story)).server
+    assert cluster(server)["status"]["decommission"] == "Draining" and "c1" in quotas(server)
+    assert condition_of(server, "QuotaSynced") == ("False", "InUse")
+
+
+async def test_a_lock_behind_a_foreign_workload_names_it() -> None:
+    server = (await run(scenario(one, foreign, owned(owner="ann")))).server
+    assert cluster(server)["status"]["lock"]["behind"] == ["workload/test-blocked-job"]
+    assert cluster(server)["status"]["runningJobs"] == 1
+
+
+LABEL = {"fournos.dev/cluster-lock": "c1"}
+
+
+def labelled(name: str, **spec: Any) -> Any:
+    def setup(server: Server) -> None:
+        meta = {"name": name, "namespace": NS, "labels": LABEL}
+        whole = {"cluster": "c1", "exclusive": True, "executionEngine": {"forge": {}}, **spec}
+        server.create(FOURNOS_JOB, {"metadata": meta, "spec": whole})
+
+    return setup
+
+
+@pytest.mark.parametrize(
+    ("name", "spec"),
+    [
+        ("job-1", {}),
+        (LOCK.name, {}),
+        ("job-1", {"lockOnly": True}),
+    ],
+)
+async def test_a_drain_waits_for_it(name: str, spec: dict[str, Any]) -> None:
+    server = (await run(scenario(one, labelled(name, **spec), owned(drain="Wait")))).server
+    assert cluster(server)["status"]["runningJobs"] == 1
+    assert condition_of(server, "Draining")[1] == "Waiting"
+
+
+async def test_it_is_no_lock_and_gets_no_lock_s_priority() -> None:
+    server = (await run(scenario(one, labelled(LOCK.name), owned(owner="ann")))).server
+    assert cluster(server)["status"]["locked"] is False
+    assert condition_of(server, "Locked") == ("False", "NameTaken")
+    assert server.get(WORKLOAD, Key(NS, LOCK.name))["spec"].get("priority", 0) == 0
+
+
+# --- test quota synced ---------------------------------------------------------------------------------
+# QuotaSynced never refers to a plan that is older than the rest of the same status.
+
+
+async def test_it_is_true_only_when_the_queue_has_what_the_status_has() -> None:
+    server = Server()
+    hub(server)
+    one(server)
+    group = Group(server, actors.controllers())
+    for change in (
+        lambda: None,
+        lambda: target(server, "c1", node(), node("n2", count=8)),
+        lambda: edit(server, drain="Wait"),
+        lambda: edit(server, drain=None),
+        lambda: target(server, "c1", node(), node("n2", count=8), down="Timeout"),
+        lambda: target(server, "c1", node(), node("n2", count=8)),
+    ):
+        change()
+        await run_to_quiescence(group, [actors.kueue], horizon=300.0)
+        assert condition_of(server, "QuotaSynced")[0] == "True"
+
+    seen: set[tuple[int, int]] = set()
+    quota: dict[str, int] = {}
+    for written in server.history:
+        found = written.object
+        if written.resource is CLUSTER_QUEUE:
+            entries = {e["name"]: e for g in found["spec"]["resourceGroups"] for e in g["flavors"]}
+            quota = {q["name"]: int(q["nominalQuota"]) for q in entries.get("c1", {}).get("resources", ())}
+        status = found.get("status") or {}
+        current = status.get("observedGeneration") == found["metadata"].get("generation")
+        if written.resource is FOURNOS_CLUSTER and current and is_true(found, "QuotaSynced"):
+            takes_jobs = status.get("kubeconfigStatus") == "Valid" and not found["spec"].get("drain")
+            wanted = (100 if takes_jobs else 0, (status.get("hardware") or {}).get("totalGPUs") or 0)
+            assert (quota[SLOT], quota.get("fournos/gpu-l40s", 0)) == wanted, status
+            seen.add(wanted)
+    assert {(100, 2), (100, 10), (0, 10)} <= seen

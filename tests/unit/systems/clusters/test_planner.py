@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from itertools import product
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fournos.api.fournoscluster import KubeconfigStatus
 from fournos.api.kinds import FOURNOS_CLUSTER
+from fournos.api.slots import UNAVAILABLE
 from fournos.engine.kube.resource import Key
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE
 from fournos.engine.runtime.decision import Decision, Facts, Patch, StepFailure
 from fournos.systems.clusters.build import RESOURCES_ANNOTATION
 from fournos.systems.clusters.clusterqueue import Plan, QuotaInputs, decide, flavor_of, plan
-from fournos.systems.clusters.quotas import MAX_FLAVORS, MAX_QUOTAS, PlannerInput, Sync, quota_synced
+from fournos.systems.clusters.quotas import (
+    MAX_FLAVORS,
+    MAX_QUOTAS,
+    PlannerInput,
+    Sync,
+    planner_input,
+    quota_synced,
+)
 from fournos.systems.clusters.settings import ClusterSettings
 from tests.world.server import clone, merge
 
@@ -344,3 +354,45 @@ def test_whatever_comes_kueue_accepts_it_and_it_settles(
         kept = {q["name"]: int(q["nominalQuota"]) for q in entries[name]["resources"]}
         assert all(kept[resource] == quota for resource in resources)
     assert set(entries) == set(people) | {m.name for m in wanted if not m.removing}
+
+
+# --- test planner inputs -------------------------------------------------------------------------------
+# The input of the planner from a FournosCluster.
+
+OPEN = {"status": {"kubeconfigStatus": "Valid"}}
+
+
+def member(**cluster: Any) -> PlannerInput:
+    return planner_input({"metadata": {"name": "c1"}, **cluster})
+
+
+def test_a_closed_cluster_has_slots_for_a_lock_that_is_about_to_be_held_and_else_none() -> None:
+    about_to: list[tuple[Any, ...]] = []
+    for owner, drain, jobs, state, health in product(
+        ("", "ann"), (None, "Wait"), (0, 2), (None, "Requested", "Held"), ("Valid", "Unreachable")
+    ):
+        lock = {"lock": {"state": state}} if state else {}
+        status = {"kubeconfigStatus": health, "runningJobs": jobs, **lock}
+        spec = {"owner": owner, **({"drain": drain} if drain else {})}
+        found = member(spec=spec, status=status)
+        if not found.closed:
+            continue
+        if found.for_lock:
+            about_to.append((owner, jobs, state))
+            continue
+        # Kueue looks again at who waits when the ClusterQueue changes: opening it must change that.
+        closed = applied(queue(), plan([found], flavors_of(found), queue(), prefix=PREFIX))
+        reopened = plan([member(**OPEN)], flavors_of(member(**OPEN)), closed, prefix=PREFIX)
+        assert quotas(reopened) == {"c1": {SLOT: "100"}}, (spec, status)
+    assert set(about_to) == {("ann", 0, None), ("ann", 0, "Requested")}
+
+
+def test_every_reason_for_taking_no_jobs_has_words() -> None:
+    gone = {"deletionTimestamp": "2030-01-01T00:00:00Z"}
+    found = {
+        planner_input({"metadata": {"name": "c1", **gone}}).closed,
+        member(spec={"drain": "Stop"}).closed,
+        member().closed,
+        *(member(status={"kubeconfigStatus": status.value}).closed for status in KubeconfigStatus),
+    }
+    assert found - {""} == set(UNAVAILABLE)

@@ -12,7 +12,7 @@ from fournos.app.parts import kinds
 from fournos.engine.api.rules import Violation, violations
 from fournos.engine.api.schema_readers import schema_violations
 from fournos.systems.clusters.rules import RULES
-from tests.unit.systems.clusters.cases import CREATIONS, cluster
+from tests.unit.systems.clusters.actors import CREATIONS, made
 
 
 def problems(obj: Any) -> list[Violation]:
@@ -30,12 +30,12 @@ def test_creation(rule: str, bad: Any, good: Any) -> None:
 
 
 def test_a_stored_object_that_breaks_a_rule_can_still_be_unlocked() -> None:
-    old = cluster(ttl="1w", owner="ann")
+    old = made(ttl="1w", owner="ann")
     assert violations(RULES, {**old, "spec": {**old["spec"], "owner": ""}}, old) == []
 
 
 def test_the_secret_is_required_and_the_interval_has_no_default() -> None:
-    bad = cluster()
+    bad = made()
     del bad["spec"]["kubeconfigSecret"]
     assert problems(bad)
     (crd,) = (

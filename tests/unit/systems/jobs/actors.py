@@ -6,6 +6,7 @@ there is nothing to do.  Real ones are used in tests/integration and tests/e2e.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -182,22 +183,15 @@ def environment(server: Server) -> None:
     """What an administrator has set up: pipeline, two clusters with secrets, queue, priority classes."""
     for name in ("cluster-1", "cluster-2"):
         server.create(RESOURCE_FLAVOR, {"metadata": {"name": name}, "spec": {}})
-        server.create(
-            SECRET,
-            {
-                "metadata": {"name": f"kubeconfig-{name}", "namespace": "psap-secrets"},
-                "data": {"kubeconfig": "bQ=="},
-            },
-        )
+        meta = {"name": f"kubeconfig-{name}", "namespace": "psap-secrets"}
+        server.create(SECRET, {"metadata": meta, "data": {"kubeconfig": "bQ=="}})
     for entry in ("my-creds", "placeholder"):
         labels = {"fournos.dev/vault-entry": "true"}
         meta = {"name": f"vault-{entry}", "namespace": "psap-secrets", "labels": labels}
         server.create(SECRET, {"metadata": meta, "data": {"username": "YQ==", "password": "Yg=="}})
     covered = ["fournos/gpu-a100", "fournos/gpu-h200", "fournos/cluster-slot"]
-    server.create(
-        CLUSTER_QUEUE,
-        {"metadata": {"name": "fournos-queue"}, "spec": {"resourceGroups": [{"coveredResources": covered}]}},
-    )
+    queue = {"resourceGroups": [{"coveredResources": covered}]}
+    server.create(CLUSTER_QUEUE, {"metadata": {"name": "fournos-queue"}, "spec": queue})
     server.create(WORKLOAD_PRIORITY_CLASS, {"metadata": {"name": "nightly"}, "value": 100})
     annotations = {"fournos.dev/resolve-image": "engine:1"}
     meta = {"name": "fournos-full", "namespace": NS, "annotations": annotations}
@@ -221,6 +215,14 @@ def submit(server: Server, name: str = "job", **spec: Any) -> None:
         "spec": {key: value for key, value in whole.items() if value is not None},
     }
     server.create(FOURNOS_JOB, body)
+
+
+def edit(name: str = "job", **spec: Any) -> Callable[[Server], None]:
+    return lambda server: server.patch(FOURNOS_JOB, Key(NS, name), {"spec": spec}) and None
+
+
+def deleted(server: Server) -> None:
+    server.delete(FOURNOS_JOB, Key(NS, "job"))
 
 
 def job(server: Server, name: str = "job") -> Any:

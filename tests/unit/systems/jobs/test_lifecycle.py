@@ -14,7 +14,7 @@ from fournos.api.fournosjob import DEFINITION
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.values import format_time, parse_time
-from fournos.engine.kube.resource import JOB, SECRET, Key, Resource, uid_of
+from fournos.engine.kube.resource import JOB, SECRET, Key, Resource, owner_reference
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.jobs.part import jobs_controller, orphans_controller
 from tests.unit.systems.jobs import actors
@@ -24,6 +24,8 @@ from tests.unit.systems.jobs.actors import (
     Kueue,
     Resolver,
     Tekton,
+    deleted,
+    edit,
     environment,
     job,
     phase,
@@ -98,10 +100,6 @@ def scenario(
     )
 
 
-def shutdown(how: str) -> Callable[[Server], None]:
-    return lambda server: server.patch(FOURNOS_JOB, Key(NS, "job"), {"spec": {"shutdown": how}}) and None
-
-
 def endless() -> Tekton:
     return Tekton(endless={"job", "job-r2"}, pods=True)
 
@@ -113,10 +111,6 @@ def shared_hardware(server: Server) -> None:
 
 def at_a_time(server: Server) -> None:
     submit(server, scheduledStartTime=format_time(server.clock.now() + timedelta(seconds=30)))
-
-
-def deleted(server: Server) -> None:
-    server.delete(FOURNOS_JOB, Key(NS, "job"))
 
 
 def evictor() -> Kueue:
@@ -141,19 +135,19 @@ STORIES: dict[str, Scenario] = {
     "fails once, is retried": scenario(
         lambda s: submit(s, retry={"limit": 1}), tekton=lambda: Tekton(fails={"job"})
     ),
-    "is stopped": scenario(tekton=endless, script=[shutdown("Stop")]),
-    "is terminated": scenario(tekton=endless, script=[shutdown("Terminate")]),
+    "is stopped": scenario(tekton=endless, script=[edit(shutdown="Stop")]),
+    "is terminated": scenario(tekton=endless, script=[edit(shutdown="Terminate")]),
     "is deleted while it runs": scenario(tekton=endless, script=[deleted]),
     "is evicted and runs again": scenario(
         kueue=evictor, tekton=lambda: Tekton(endless={"job"}, pods=True), end=outcome
     ),
     "holds a lock": scenario(
-        lambda s: submit(s, lockOnly=True, executionEngine=None), script=[shutdown("Stop")]
+        lambda s: submit(s, lockOnly=True, executionEngine=None), script=[edit(shutdown="Stop")]
     ),
     "clusterless": scenario(lambda s: submit(s, cluster=None, exclusive=False, clusterless=True)),
     "resolver fails": scenario(resolver=lambda: Resolver(fails=True)),
     "deaf run is forced": scenario(
-        tekton=lambda: Tekton(deaf={"job"}, pods=True), script=[shutdown("Terminate")]
+        tekton=lambda: Tekton(deaf={"job"}, pods=True), script=[edit(shutdown="Terminate")]
     ),
 }
 
@@ -243,7 +237,7 @@ async def test_an_evicted_job_stops_first_and_runs_again() -> None:
 
 async def test_stop_runs_finally_tasks_and_terminate_does_not() -> None:
     for how, cancelled in (("Stop", "CancelledRunFinally"), ("Terminate", "Cancelled")):
-        done = await run(scenario(tekton=endless, script=[shutdown(how)]))
+        done = await run(scenario(tekton=endless, script=[edit(shutdown=how)]))
         assert phase(done.server) == "Stopped"
         assert job(done.server)["status"]["message"] == "Job stopped by user"
         assert done.server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]["status"] == cancelled
@@ -257,10 +251,7 @@ async def test_a_deaf_run_is_deleted_with_its_pods_before_quota_goes() -> None:
 
 @pytest.mark.parametrize("lag", range(4))
 async def test_deleting_a_running_job_logs_no_warning(lag: int, caplog: pytest.LogCaptureFixture) -> None:
-    def delete(server: Server) -> None:
-        server.delete(FOURNOS_JOB, Key(NS, "job"))
-
-    done = await Run(scenario(tekton=endless, script=[delete]), lag=lag).finish()
+    done = await Run(scenario(tekton=endless, script=[deleted]), lag=lag).finish()
     assert done.server.find(FOURNOS_JOB, Key(NS, "job")) is None
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == []
 
@@ -343,14 +334,7 @@ async def test_what_lost_its_owner_is_deleted(resource: Resource) -> None:
 
 def mislabelled(server: Server) -> None:
     submit(server, "other")
-    owner = {
-        "apiVersion": FOURNOS_JOB.api_version,
-        "kind": FOURNOS_JOB.kind,
-        "name": "other",
-        "uid": uid_of(server.get(FOURNOS_JOB, Key(NS, "other"))),
-        "controller": True,
-    }
-    child(server, WORKLOAD, ownerReferences=[owner])
+    child(server, WORKLOAD, ownerReferences=[owner_reference(FOURNOS_JOB, job(server, "other"))])
 
 
 SPARED: dict[str, Callable[[Server], Any]] = {

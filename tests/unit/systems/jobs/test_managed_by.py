@@ -26,6 +26,7 @@ from tests.unit.systems.jobs.actors import (
     Kueue,
     Resolver,
     Tekton,
+    edit,
     environment,
     job,
     phase,
@@ -88,10 +89,7 @@ def leading_to(controller: str) -> Any:
 
 @pytest.mark.parametrize("controller", [MULTIKUEUE, "fournos.dev/multikueue"])
 async def test_a_queue_that_leads_to_other_clusters_makes_it_their_job(controller: str) -> None:
-    def setup(server: Server) -> None:
-        leading_to(controller)(server)
-        submit(server)
-
+    setup = in_order(leading_to(controller), submit)
     done = await run(scenario(setup))
     assert job(done.server)["spec"]["managedBy"] == MULTIKUEUE
     assert phase(done.server) == ""
@@ -121,10 +119,7 @@ async def test_it_runs_here_otherwise(why: str) -> None:
 
 
 async def test_the_copy_on_a_worker_runs_there_wherever_its_queue_leads() -> None:
-    def setup(server: Server) -> None:
-        leading_to(MULTIKUEUE)(server)
-        sent(server)
-
+    setup = in_order(leading_to(MULTIKUEUE), sent)
     assert phase((await run(scenario(setup))).server) == "Succeeded"
 
 
@@ -133,13 +128,6 @@ async def test_the_copy_on_a_worker_runs_there_wherever_its_queue_leads() -> Non
 
 def managed(server: Server, **spec: Any) -> None:
     submit(server, managedBy=MULTIKUEUE, **spec)
-
-
-def edit(**spec: Any) -> Any:
-    def act(server: Server) -> None:
-        server.patch(FOURNOS_JOB, Key(NS, "job"), {"spec": spec})
-
-    return act
 
 
 MANAGER: dict[str, tuple[Scenario, Any]] = {
@@ -316,10 +304,7 @@ async def test_a_run_that_failed_returns_what_its_tasks_have_measured() -> None:
 
 
 async def test_a_run_that_was_stopped_returns_what_its_tasks_have_measured() -> None:
-    def stop(server: Server) -> None:
-        server.patch(FOURNOS_JOB, Key(NS, "job"), {"spec": {"shutdown": "Stop"}})
-
-    case = scenario(sent, stop, tekton=lambda: Returning(endless={"job"}))
+    case = scenario(sent, edit(shutdown="Stop"), tekton=lambda: Returning(endless={"job"}))
     server = (await run(case)).server
     assert (phase(server), returned(server)) == ("Stopped", [{"of": "own"}, '{"kpis": []}'])
 

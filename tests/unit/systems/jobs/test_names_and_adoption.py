@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
-from fournos.engine.kube.resource import JOB, POD, SECRET, Key, uid_of
+from fournos.engine.kube.resource import JOB, POD, SECRET, Key, owner_reference
 from fournos.systems.jobs.part import jobs_controller
 from fournos.systems.jobs.rules import check_manifest
 from fournos.systems.jobs.settings import JobSettings, Template
@@ -19,6 +19,8 @@ from tests.unit.systems.jobs.actors import (
     Kueue,
     Resolver,
     Tekton,
+    deleted,
+    edit,
     environment,
     job,
     phase,
@@ -94,9 +96,7 @@ async def test_a_foreign_job_of_an_early_name_is_left_alone() -> None:
     assert (phase(server), message(server)) == ("Failed", "Resolution failed: boom")
     assert server.find(JOB, Key(NS, "resolve-job")) is not None
 
-    stop: Any = {"spec": {"shutdown": "Stop"}}
-    stopped = [lambda s: s.patch(FOURNOS_JOB, Key(NS, "job"), stop)]
-    server = await finished(setup, resolver=lambda _: None, script=stopped)
+    server = await finished(setup, resolver=lambda _: None, script=[edit(shutdown="Stop")])
     assert phase(server) == "Stopped"
     assert server.find(JOB, Key(NS, "resolve-job")) is not None
     assert server.find(JOB, Key(NS, "job-resolve")) is None
@@ -107,15 +107,8 @@ async def test_what_a_deleted_job_of_the_same_name_left_is_waited_for() -> None:
 
     def setup(server: Server) -> None:
         submit(server)
-        old = uid_of(job(server))
-        server.delete(FOURNOS_JOB, Key(NS, "job"))
-        owner = {
-            "apiVersion": FOURNOS_JOB.api_version,
-            "kind": FOURNOS_JOB.kind,
-            "name": "job",
-            "uid": old,
-            "controller": True,
-        }
+        owner = owner_reference(FOURNOS_JOB, job(server))
+        deleted(server)
         meta = {"name": "job", "namespace": NS, "ownerReferences": [owner]}
         server.create(PIPELINE_RUN, {"metadata": meta, "spec": {"old": True}})
         submit(server)

@@ -27,7 +27,7 @@ from fournos.engine.runtime.decision import (
 )
 from fournos.systems.jobs.queue import QueuedFournosJob, queue
 from fournos.systems.jobs.status import Context, Observed
-from tests.unit.systems.jobs.actors import NS, SETTINGS, TEMPLATE, Tekton, phase, submit
+from tests.unit.systems.jobs.actors import NS, SETTINGS, TEMPLATE, Tekton, edit, phase, submit
 from tests.unit.systems.jobs.test_lifecycle import scenario
 from tests.unit.systems.jobs.test_names_and_adoption import finished, status
 from tests.world.connection import Connection
@@ -184,7 +184,7 @@ async def test_the_reported_holder_is_the_present_one() -> None:
 
     def end_first(server: Server) -> None:
         assert "by job first" in status(server)["message"]
-        server.patch(FOURNOS_JOB, Key(NS, "first"), {"spec": {"shutdown": "Terminate"}})
+        edit("first", shutdown="Terminate")(server)
 
     server = await finished(setup, tekton=Tekton(endless={"first", "urgent"}), script=[end_first])
     assert phase(server, "first") == "Stopped"
@@ -203,7 +203,7 @@ async def test_a_job_for_any_cluster_reports_that_all_are_locked() -> None:
     def end_second(server: Server) -> None:
         expected = "All eligible clusters are exclusively locked, waiting for availability"
         assert (phase(server), status(server)["message"]) == ("Pending", expected)
-        server.patch(FOURNOS_JOB, Key(NS, "second"), {"spec": {"shutdown": "Terminate"}})
+        edit("second", shutdown="Terminate")(server)
 
     tekton = Tekton(endless={"first", "second"})
     server = await finished(setup, tekton=tekton, script=[submit_shared, end_second])
@@ -240,7 +240,7 @@ async def test_a_spec_that_changes_in_the_queue_is_queued_anew() -> None:
 
     def move(server: Server) -> None:
         assert phase(server) == "Pending"
-        server.patch(FOURNOS_JOB, Key(NS, "job"), {"spec": {"cluster": "cluster-2"}})
+        edit(cluster="cluster-2")(server)
 
     server = await finished(setup, tekton=Tekton(endless={"first"}), script=[move])
     assert (phase(server), status(server)["cluster"]) == ("Succeeded", "cluster-2")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -27,7 +26,7 @@ from fournos.engine.runtime.decision import (
     Unknown,
 )
 from fournos.systems.jobs import names
-from tests.unit.systems.jobs.actors import NS, SETTINGS, Tekton, phase, submit
+from tests.unit.systems.jobs.actors import NS, SETTINGS, Tekton, edit, phase, submit
 from tests.unit.systems.jobs.passes import (
     GOES_ON,
     KEY,
@@ -321,21 +320,17 @@ async def test_suspended_at_creation_and_resumed() -> None:
     def resume(server: Server) -> None:
         assert phase(server) == "Pending"
         assert status(server)["message"].startswith("Suspended")
-        server.patch(FOURNOS_JOB, Key(NS, "job"), {"spec": {"suspend": False}})
+        edit(suspend=False)(server)
 
     server = await finished(lambda s: submit(s, suspend=True), script=[resume])
     assert phase(server) == "Succeeded"
 
 
 async def test_suspended_while_it_runs() -> None:
-    def suspend(value: bool) -> Callable[[Server], None]:
-        def change(server: Server) -> None:
-            if not value:
-                assert (phase(server), server.list(WORKLOAD)) == ("Pending", [])
-            server.patch(FOURNOS_JOB, Key(NS, "job"), {"spec": {"suspend": value}})
+    def resume(server: Server) -> None:
+        assert (phase(server), server.list(WORKLOAD)) == ("Pending", [])
+        edit(suspend=False)(server)
 
-        return change
-
-    server = await finished(tekton=Tekton(endless={"job"}), script=[suspend(True), suspend(False)])
+    server = await finished(tekton=Tekton(endless={"job"}), script=[edit(suspend=True), resume])
     assert phase(server) == "Succeeded"
     assert [a["outcome"] for a in status(server)["attempts"]] == ["Stopped", "Succeeded"]

@@ -23,7 +23,18 @@ from fournos.systems.jobs.settings import (
     secret_consumer,
     template_roots,
 )
-from tests.unit.systems.jobs.actors import NS, SETTINGS, Kueue, Resolver, Tekton, job, phase, submit
+from tests.unit.systems.jobs.actors import (
+    NS,
+    SETTINGS,
+    Kueue,
+    Resolver,
+    Tekton,
+    deleted,
+    edit,
+    job,
+    phase,
+    submit,
+)
 from tests.unit.systems.jobs.test_lifecycle import scenario
 from tests.unit.systems.jobs.test_names_and_adoption import finished
 from tests.world.harness import run
@@ -152,19 +163,11 @@ async def test_limits_of_the_pipeline() -> None:
     assert found == {"pipeline": "9h", "tasks": "7h", "finally": "2h"}
 
 
-def stop(server: Server) -> None:
-    server.patch(FOURNOS_JOB, Key(NS, "job"), {"spec": {"shutdown": "Stop"}})
-
-
-def delete(server: Server) -> None:
-    server.delete(FOURNOS_JOB, Key(NS, "job"))
-
-
 @pytest.mark.parametrize(
     ("setting", "ending", "kueue"),
     [
-        ("stop_grace_sec", stop, Kueue()),
-        ("deletion_grace_sec", delete, Kueue()),
+        ("stop_grace_sec", edit(shutdown="Stop"), Kueue()),
+        ("deletion_grace_sec", deleted, Kueue()),
         ("eviction_grace_sec", None, Kueue(evict=[("job", "Preempted")])),
     ],
 )
@@ -250,7 +253,7 @@ def test_an_invalid_template_has_a_reason(text: str, problem: str, tmp_path: Pat
 async def test_stopped_while_it_is_resolved_takes_the_resolver_with_it() -> None:
     def stop(server: Server) -> None:
         assert phase(server) == "Resolving"
-        server.patch(FOURNOS_JOB, Key(NS, "job"), {"spec": {"shutdown": "Stop"}})
+        edit(shutdown="Stop")(server)
 
     server = await play(actors=[Kueue(), Tekton()], script=[stop])
     assert phase(server) == "Stopped"

@@ -32,14 +32,18 @@ from tests.unit.systems.miniclusters.actors import (
     Cluster,
     completed,
     container,
+    ends_with,
     get,
     manifest,
+    resized,
     set_status,
     status,
+    story,
     submit,
+    told,
+    with_queue,
 )
 from tests.unit.systems.miniclusters.contexts import NOW
-from tests.unit.systems.miniclusters.stories import ends_with, resized, story, told, with_queue
 from tests.world.harness import run
 from tests.world.kueue import Kueue, holding
 from tests.world.server import Server

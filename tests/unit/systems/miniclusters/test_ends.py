@@ -19,12 +19,14 @@ from tests.unit.systems.miniclusters.actors import (
     change,
     completed,
     container,
+    ends_with,
     get,
+    resized,
     set_status,
     status,
+    story,
     submit,
 )
-from tests.unit.systems.miniclusters.stories import ends_with, resized, story
 from tests.world.harness import run
 from tests.world.server import Server
 

@@ -14,9 +14,8 @@ from fournos.systems.miniclusters.finish import End, end_of, finishing
 from fournos.systems.miniclusters.health import broker_up, cause_of, failed_sidecars, survey
 from fournos.systems.miniclusters.start import claim, missing
 from fournos.systems.miniclusters.status import Context
-from tests.unit.systems.miniclusters.actors import NS, change, submit
+from tests.unit.systems.miniclusters.actors import NS, change, delete, story, submit
 from tests.unit.systems.miniclusters.contexts import NOW, SETTINGS, ctx, ended, job, pod, runs
-from tests.unit.systems.miniclusters.stories import delete, story
 from tests.world.harness import run
 from tests.world.server import Server
 

@@ -6,10 +6,17 @@ from typing import Any
 
 import pytest
 
+from fournos.engine.api.conditions import condition
 from fournos.engine.queueing.podsets import PodSetInfo
 from fournos.systems.miniclusters import build, health, names
-from tests.unit.systems.miniclusters.objects import SETTINGS, made, minicluster
-from tests.unit.systems.miniclusters.table import TABLE
+from fournos.systems.miniclusters.rules import RULES, check_manifest
+from fournos.systems.miniclusters.settings import MiniClusterSettings
+from tests.minicluster_cases import CHANGES, CREATIONS, FREE, Case, Change, of
+from tests.minicluster_cases import minicluster as of_case
+from tests.rule_cases import merged
+from tests.unit.systems.miniclusters.actors import ends_with, get, story
+from tests.unit.systems.miniclusters.objects import SETTINGS, TABLE, made, minicluster
+from tests.world.harness import run
 
 OWNER = {
     "apiVersion": "flux-framework.org/v1alpha2",
@@ -254,3 +261,87 @@ def of_lead(**state: Any) -> dict[str, Any]:
 )
 def test_the_result_is_the_leads_own(pod: dict[str, Any], code: int | None) -> None:
     assert health.exit_code(pod, "flux-sample") == code
+
+
+# --- test rules ----------------------------------------------------------------------------------------
+# The objects that the rules refuse, and the remedies in the messages.
+
+
+def broken(new: Any, old: Any = None) -> dict[str, str]:
+    return {violation.rule: violation.message for violation in check_manifest(new, old)}
+
+
+@pytest.mark.parametrize("case", CREATIONS, ids=lambda case: case.rule)
+def test_a_creation_is_refused_with_the_fix(case: Case) -> None:
+    found = broken(case.bad)
+    assert case.says in found[case.rule]
+    assert broken(case.good) == {}
+
+
+def stored(change: Change) -> dict[str, Any]:
+    return of_case(change.spec) | ({"status": {"maximumSize": change.maximum}} if change.maximum else {})
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.rule)
+def test_a_change_is_refused_with_the_fix(change: Change) -> None:
+    old = stored(change)
+    found = broken(merged(old, {"spec": change.patch}), old)
+    assert change.says in found[change.rule]
+
+
+@pytest.mark.parametrize(("spec", "patch"), FREE)
+def test_a_change_passes(spec: Any, patch: Any) -> None:
+    old = of_case(spec)
+    assert broken(merged(old, {"spec": patch}), old) == {}
+
+
+def test_every_rule_has_a_case() -> None:
+    assert {rule.id for rule in RULES} == {case.rule for case in (*CREATIONS, *CHANGES)}
+
+
+def test_what_was_stored_before_a_rule_can_still_be_changed() -> None:
+    old = of_case(of(size=0))
+    labelled = {**old, "metadata": {**old["metadata"], "labels": {"a": "b"}}}
+    assert broken(labelled, old) == {}
+
+
+def test_a_number_where_a_quantity_is_meant_is_refused() -> None:
+    """The page: a text or a whole number, an error for anything else."""
+
+    def with_cpu(amount: Any) -> dict[str, Any]:
+        return of_case(of(containers=[{"image": "x", "resources": {"limits": {"cpu": amount}}}]))
+
+    assert broken(with_cpu(4)) == broken(with_cpu("4")) == broken(with_cpu("500m")) == {}
+    assert set(broken(with_cpu(0.5))) == set(broken(with_cpu("four"))) == {"schema"}
+
+
+# --- test settings -------------------------------------------------------------------------------------
+# Each variable of the MiniCluster operator is seen in the objects that it makes.
+#
+# Whether quota is given back: test_queued.
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "seen"),
+    [
+        ("VIEW_IMAGE", "example.com/view:7", "'image': 'example.com/view:7'"),
+        ("CLUSTER_DOMAIN", "cluster.example", ".svc.cluster.example"),
+        ("NETWORK_DEVICE", "net7", "tcp://net7:"),
+    ],
+)
+def test_it_is_seen_in_the_objects(
+    variable: str, value: str, seen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert seen not in str(build.wanted(minicluster(), MiniClusterSettings()))
+    monkeypatch.setenv(f"FOURNOS_MINICLUSTER_{variable}", value)
+    assert seen in str(build.wanted(minicluster(), MiniClusterSettings()))
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [("7", "00:00:07"), ("700", "00:11:40")])
+async def test_how_long_containers_beside_flux_may_take_to_end(
+    seconds: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOURNOS_MINICLUSTER_END_GRACE_SEC", seconds)
+    case = story(world=ends_with(0, beside=True), settings=MiniClusterSettings())
+    finished = condition(get((await run(case)).server), "JobFinished") or {}
+    assert (finished["reason"], finished["lastTransitionTime"]) == ("Succeeded", f"2030-01-01T{expected}Z")

@@ -8,8 +8,16 @@ import pytest
 
 from fournos.systems.miniclusters import names
 from fournos.systems.miniclusters.rules import check_manifest
-from tests.unit.systems.miniclusters.objects import SETTINGS, made, minicluster, mounts, pod, runner, scripts
-from tests.unit.systems.miniclusters.table import TABLE
+from tests.unit.systems.miniclusters.objects import (
+    SETTINGS,
+    TABLE,
+    made,
+    minicluster,
+    mounts,
+    pod,
+    runner,
+    scripts,
+)
 
 # --- pods --------------------------------------------------------------------------------------------
 

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from fournos.systems.miniclusters import broker, build
 from fournos.systems.miniclusters.containers import file_of
 from fournos.systems.miniclusters.spec import cluster_of
-from tests.unit.systems.miniclusters.objects import SETTINGS, cluster, scripts
-from tests.unit.systems.miniclusters.table import TABLE
+from tests.unit.systems.miniclusters.objects import SETTINGS, TABLE, cluster, scripts
 
 EXCLUDED = (
     "SC1091",  # what is sourced is made at start

@@ -7,7 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import (
@@ -26,9 +29,11 @@ from fournos.engine.runtime.decision import (
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.build import mirrored_status
 from fournos.systems.multikueue.decide import decide
-from fournos.systems.multikueue.observe import Observed, Remote
+from fournos.systems.multikueue.observe import Observed, Remote, project_remote_job, project_remote_workload
 from fournos.systems.multikueue.remote import Send
 from fournos.systems.multikueue.settings import MultiKueueSettings
+from tests.unit.systems.multikueue.workers import FOO
+from tests.unit.systems.multikueue.workers import SETTINGS as FOO_SETTINGS
 
 AT = "2030-01-01T00:00:00Z"
 NOW = datetime(2030, 1, 1, 0, 1, tzinfo=UTC)
@@ -233,3 +238,75 @@ def test_qualified_conditions_of_the_manager_stay_unless_the_worker_has_them() -
     assert mirrored_status({**JOB, "status": own}, {"metadata": {}}) == {
         "conditions": own["conditions"][:2]  # type: ignore[index]
     }
+
+
+# --- test hostile --------------------------------------------------------------------------------------
+# A worker may hand us anything: what is kept of it never makes a decision raise.
+
+BEGUN = datetime(2030, 1, 1, tzinfo=UTC)
+BEGUN_AT = format_time(BEGUN)
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+CONDITIONS = st.lists(
+    ANYTHING
+    | st.fixed_dictionaries(
+        {},
+        optional={
+            "type": st.sampled_from(["Admitted", "Evicted", "Finished", "QuotaReserved"]) | ANYTHING,
+            "status": st.sampled_from(["True", "False"]) | ANYTHING,
+            "reason": ANYTHING,
+            "message": ANYTHING,
+            "lastTransitionTime": st.just(BEGUN_AT) | ANYTHING,
+        },
+    ),
+    max_size=5,
+)
+STATUS = st.dictionaries(st.text(), ANYTHING, max_size=3) | st.fixed_dictionaries(
+    {"conditions": CONDITIONS | ANYTHING}, optional={"observedGeneration": ANYTHING, "phase": ANYTHING}
+)
+
+
+def meta(name: str, **more: Any) -> dict[str, Any]:
+    own = {names.ATTEMPT: f"{BEGUN_AT}/0", names.WORKER: "w1", **more.pop("annotations", {})}
+    return {"name": name, "namespace": "ns", "uid": name, "resourceVersion": "7", "annotations": own, **more}
+
+
+@pytest.mark.parametrize("claim", ["", "w1"])
+@given(twin=STATUS, copy=STATUS, spec=st.dictionaries(st.text(), ANYTHING, max_size=2))
+def test_no_decision_raises(claim: str, twin: Any, copy: Any, spec: Any) -> None:
+    reserved = {"type": "QuotaReserved", "status": "True", "lastTransitionTime": BEGUN_AT}
+    owner = {"apiVersion": "example.com/v1", "kind": "Foo", "name": "a", "uid": "a", "controller": True}
+    check = {"metadata": {"name": "check", "uid": "c", "resourceVersion": "1"}, "spec": {}}
+    status: dict[str, Any] = {
+        "conditions": [reserved],
+        "admissionChecks": [{"name": "check", "state": "Pending", "message": ""}],
+    }
+    if claim:
+        status["clusterName"] = claim
+    else:
+        status["nominatedClusterNames"] = ["w1"]
+    workload = {
+        "metadata": {**meta("foo-a"), "ownerReferences": [owner]},
+        "spec": {"podSets": []},
+        "status": status,
+    }
+    job = {"metadata": meta("a"), "spec": {"managedBy": names.MULTIKUEUE}}
+    foreign = {
+        "metadata": meta("foo-a", annotations={names.WORKLOAD_UID: "foo-a"}),
+        "spec": spec,
+        "status": twin,
+    }
+    mirror = {"metadata": meta("a", annotations={names.JOB_UID: "a"}), "spec": spec, "status": copy}
+    remote = Remote(
+        "w1",
+        listed=True,
+        usable=True,
+        workload=project_remote_workload(foreign),
+        jobs=((FOO, project_remote_job(mirror)),),
+        last_read="7",
+    )
+    seen = Observed(Key("ns", "foo-a"), workload, check, FOO, job, (remote,))
+    decide(seen, Facts(), BEGUN, settings=FOO_SETTINGS)

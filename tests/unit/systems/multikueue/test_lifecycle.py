@@ -18,24 +18,22 @@ from fournos.systems.multikueue.config import MULTIKUEUE_CONFIG
 from tests.unit.systems.multikueue import actors
 from tests.unit.systems.multikueue.actors import (
     condition_of,
-    job,
-    line,
-    mirrors,
-    state,
-    submit,
-    twins,
-    workload,
-)
-from tests.unit.systems.multikueue.lives import (
     evict,
     finish,
     foreign,
     is_rejected,
+    job,
+    line,
+    mirrors,
     on_first,
     only_first,
     outcome,
     runs_on,
     scenario,
+    state,
+    submit,
+    twins,
+    workload,
 )
 from tests.unit.systems.multikueue.workers import FOO, NS, WORKERS, at
 from tests.world.harness import DISTURBED, Scenario, run
