@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -149,61 +150,36 @@ def obj(status: Any = None, **spec: Any) -> Obj:
 
 
 @pytest.mark.parametrize(
-    ("health", "expected"),
+    ("judged", "component", "expected"),
     [
+        (health.job, obj({"succeeded": 2}, parallelism=2, completions=10), "ready"),  # not done
+        (health.job, obj({"ready": 1}, parallelism=2), "pending"),
+        (health.job, obj({**true("Complete"), "failed": 1}), "succeeded"),  # recovered by itself
+        (health.job, obj(true("Failed", "BackoffLimitExceeded")), "failed"),
+        (health.deployment, obj({"availableReplicas": 2, "observedGeneration": 2}, replicas=2), "ready"),
+        (health.deployment, obj({"availableReplicas": 2, "observedGeneration": 1}, replicas=2), "pending"),
+        (health.stateful_set, obj({"readyReplicas": 1, "observedGeneration": 2}, replicas=2), "pending"),
+        (health.job_set, obj(true("Completed")), "succeeded"),
+        (health.job_set, obj(true("Failed")), "failed"),
         (
-            health.job(obj({"succeeded": 2}, parallelism=2, completions=10)),
-            ComponentState.READY,
-        ),  # not done
-        (health.job(obj({"ready": 1}, parallelism=2)), ComponentState.PENDING),
-        (
-            health.job(obj({**true("Complete"), "failed": 1})),
-            ComponentState.SUCCEEDED,
-        ),  # recovered by itself
-        (health.job(obj(true("Failed", "BackoffLimitExceeded"))), ComponentState.FAILED),
-        (
-            health.deployment(obj({"availableReplicas": 2, "observedGeneration": 2}, replicas=2)),
-            ComponentState.READY,
+            health.job_set,
+            obj({"replicatedJobsStatus": [{"name": "a", "ready": 1}]}, replicatedJobs=[{"name": "a"}]),
+            "ready",
         ),
-        (
-            health.deployment(obj({"availableReplicas": 2, "observedGeneration": 1}, replicas=2)),
-            ComponentState.PENDING,
-        ),
-        (
-            health.stateful_set(obj({"readyReplicas": 1, "observedGeneration": 2}, replicas=2)),
-            ComponentState.PENDING,
-        ),
-        (health.job_set(obj(true("Completed"))), ComponentState.SUCCEEDED),
-        (health.job_set(obj(true("Failed"))), ComponentState.FAILED),
-        (
-            health.job_set(
-                obj({"replicatedJobsStatus": [{"name": "a", "ready": 1}]}, replicatedJobs=[{"name": "a"}])
-            ),
-            ComponentState.READY,
-        ),
-        (health.kubeflow(obj(true("Running"))), ComponentState.READY),
-        (health.kubeflow(obj(true("Succeeded"))), ComponentState.SUCCEEDED),
-        (health.kubeflow(obj(true("Failed"))), ComponentState.FAILED),
-        (health.ray_cluster(obj({"state": "ready"})), ComponentState.READY),
-        (health.ray_cluster(obj({"state": "failed"})), ComponentState.FAILING),
-        (
-            health.ray_job(obj({"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete"})),
-            ComponentState.SUCCEEDED,
-        ),
-        (
-            health.ray_job(obj({"jobStatus": "FAILED", "jobDeploymentStatus": "Failed"})),
-            ComponentState.FAILING,
-        ),
-        (
-            health.ray_job(obj({"jobStatus": "RUNNING", "jobDeploymentStatus": "Running"})),
-            ComponentState.READY,
-        ),
-        (health.leader_worker_set(obj(true("Available"))), ComponentState.READY),
-        (health.leader_worker_set(obj()), ComponentState.PENDING),
+        (health.kubeflow, obj(true("Running")), "ready"),
+        (health.kubeflow, obj(true("Succeeded")), "succeeded"),
+        (health.kubeflow, obj(true("Failed")), "failed"),
+        (health.ray_cluster, obj({"state": "ready"}), "ready"),
+        (health.ray_cluster, obj({"state": "failed"}), "failing"),
+        (health.ray_job, obj({"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete"}), "succeeded"),
+        (health.ray_job, obj({"jobStatus": "FAILED", "jobDeploymentStatus": "Failed"}), "failing"),
+        (health.ray_job, obj({"jobStatus": "RUNNING", "jobDeploymentStatus": "Running"}), "ready"),
+        (health.leader_worker_set, obj(true("Available")), "ready"),
+        (health.leader_worker_set, obj(), "pending"),
     ],
 )
-def test_health(health: health.ComponentHealth, expected: ComponentState) -> None:
-    assert health.state is expected
+def test_health(judged: Callable[[Obj], health.ComponentHealth], component: Obj, expected: str) -> None:
+    assert judged(component).state == ComponentState(expected)
 
 
 # --- test templateless kinds ---------------------------------------------------------------------------
@@ -218,11 +194,10 @@ INFO = PodSetInfo(
 )
 
 
-def run_of(kind: str, spec: Any = None, **annotations: str) -> dict[str, Any]:
-    groups = {"PipelineRun": "tekton.dev/v1"}
+def run_of(**annotations: str) -> dict[str, Any]:
     marks = {f"fournos.dev/{key}": value for key, value in annotations.items()}
     meta = {"name": "x", **({"annotations": marks} if marks else {})}
-    return {"apiVersion": groups[kind], "kind": kind, "metadata": meta, "spec": spec or {}}
+    return {"apiVersion": "tekton.dev/v1", "kind": "PipelineRun", "metadata": meta, "spec": {}}
 
 
 def requests_of(template: dict[str, Any]) -> list[tuple[int, dict[str, str]]]:
@@ -234,30 +209,21 @@ def requests_of(template: dict[str, Any]) -> list[tuple[int, dict[str, str]]]:
     return found
 
 
-REQUESTS = {
-    "a run is one run": (run_of("PipelineRun"), [(1, {"tekton.dev/pipelineruns": "1"})]),
-    "an annotation says more": (
-        run_of("PipelineRun", requests="cpu=4,memory=8Gi"),
-        [(1, {"cpu": "4", "memory": "8Gi"})],
-    ),
-}
-
-
-@pytest.mark.parametrize("case", REQUESTS)
-def test_what_is_asked_for(case: str) -> None:
-    template, expected = REQUESTS[case]
-    assert requests_of(template) == expected
+def test_what_is_asked_for() -> None:
+    assert requests_of(run_of()) == [(1, {"tekton.dev/pipelineruns": "1"})]
+    more = run_of(requests="cpu=4,memory=8Gi")
+    assert requests_of(more) == [(1, {"cpu": "4", "memory": "8Gi"})]
 
 
 @pytest.mark.parametrize(
     ("template", "expected"),
     [
-        (run_of("PipelineRun", requests="cpu"), "annotation fournos.dev/requests: 'cpu' is not a request"),
-        (run_of("PipelineRun", requests="pods=1"), "Kueue counts them itself"),
-        (run_of("PipelineRun", requests="cpu=" + "9" * 4000), "cpu: a quantity has at most 32 characters"),
-        (run_of("PipelineRun", requests="cpu=1e300"), "more than can be counted"),
-        (run_of("PipelineRun", requests="a b=1"), "'a b' is not a resource name"),
-        (run_of("PipelineRun", requests="cpu=1," * 1000), "at most 4096 characters"),
+        (run_of(requests="cpu"), "annotation fournos.dev/requests: 'cpu' is not a request"),
+        (run_of(requests="pods=1"), "Kueue counts them itself"),
+        (run_of(requests="cpu=" + "9" * 4000), "cpu: a quantity has at most 32 characters"),
+        (run_of(requests="cpu=1e300"), "more than can be counted"),
+        (run_of(requests="a b=1"), "'a b' is not a resource name"),
+        (run_of(requests="cpu=1," * 1000), "at most 4096 characters"),
     ],
 )
 def test_what_cannot_be_read_is_refused(template: dict[str, Any], expected: str) -> None:
@@ -268,18 +234,18 @@ def test_what_cannot_be_read_is_refused(template: dict[str, Any], expected: str)
 
 def test_other_paths_lead_nowhere() -> None:
     with pytest.raises(PathError, match="is not a pod set of a PipelineRun"):
-        template_of(run_of("PipelineRun"), "template.spec")
+        template_of(run_of(), "template.spec")
 
 
 def test_kueue_s_own_integration_cannot_queue_them() -> None:
-    (found,) = problems(wrapper(run_of("PipelineRun")), own_workloads=False)
+    (found,) = problems(wrapper(run_of()), own_workloads=False)
     assert "FOURNOS_APPWRAPPER_WORKLOADS=own" in found.message
-    assert problems(wrapper(run_of("PipelineRun"), queue=None), own_workloads=False) == []
-    assert problems(wrapper(run_of("PipelineRun"))) == []
+    assert problems(wrapper(run_of(), queue=None), own_workloads=False) == []
+    assert problems(wrapper(run_of())) == []
 
 
 def test_where_an_admission_goes() -> None:
-    run = kinds.WRAPPED_RUN.place(run_of("PipelineRun"), [kinds.marks("aw", 0, INFO)])
+    run = kinds.WRAPPED_RUN.place(run_of(), [kinds.marks("aw", 0, INFO)])
     pods = run["spec"]["taskRunTemplate"]["podTemplate"]
     assert (pods["nodeSelector"], pods["tolerations"][0]["key"]) == ({"pool": "a"}, "t")
     assert run["metadata"]["annotations"]["workload.codeflare.dev.appwrapper/component"] == "0"
@@ -287,7 +253,7 @@ def test_where_an_admission_goes() -> None:
 
 def test_an_admission_that_cannot_be_followed_is_refused() -> None:
     with pytest.raises(PodSetInfoError):
-        kinds.WRAPPED_RUN.place(run_of("PipelineRun"), [replace(INFO, scheduling_gates=("g",))])
+        kinds.WRAPPED_RUN.place(run_of(), [replace(INFO, scheduling_gates=("g",))])
 
 
 def _status(*wanted: Condition, **status: Any) -> dict[str, Any]:
@@ -298,25 +264,22 @@ def _status(*wanted: Condition, **status: Any) -> dict[str, Any]:
 
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-YES, NO = "True", "False"
 
-JUDGED = {
-    "PipelineRun": [
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
         (_status(), ComponentState.PENDING),
         (_status(Condition("Succeeded", "Unknown", "Running", "")), ComponentState.READY),
-        (_status(Condition("Succeeded", YES, "Succeeded", "")), ComponentState.SUCCEEDED),
-        (_status(Condition("Succeeded", NO, "Failed", "")), ComponentState.PENDING),
-        (_status(Condition("Succeeded", NO, "Failed", ""), completionTime="t"), ComponentState.FAILED),
+        (_status(Condition("Succeeded", "True", "Succeeded", "")), ComponentState.SUCCEEDED),
+        (_status(Condition("Succeeded", "False", "Failed", "")), ComponentState.PENDING),
+        (_status(Condition("Succeeded", "False", "Failed", ""), completionTime="t"), ComponentState.FAILED),
     ],
-}
-
-
-@pytest.mark.parametrize("kind", JUDGED)
-def test_how_it_is_judged(kind: str) -> None:
-    known = wrapped_kind(run_of(kind))
-    assert known is not None
-    assert known.health is not None
-    assert [known.health(status).state for status, _ in JUDGED[kind]] == [state for _, state in JUDGED[kind]]
+)
+def test_how_a_run_is_judged(status: Obj, state: ComponentState) -> None:
+    known = wrapped_kind(run_of())
+    assert known is not None and known.health is not None
+    assert known.health(status).state is state
 
 
 # --- lives ---
@@ -335,7 +298,7 @@ def tekton(server: Server) -> None:
 
 
 def wrapped_run(server: Server) -> None:
-    submit(server, run_of("PipelineRun"))
+    submit(server, run_of())
 
 
 def a_run_s_life() -> Scenario:
@@ -375,7 +338,7 @@ async def test_managed_elsewhere_it_has_a_workload_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("template", "how"),
     [
-        (run_of("PipelineRun"), "Foreground"),
+        (run_of(), "Foreground"),
         ({**pod_of("x"), "metadata": {"name": "x"}}, "Background"),
     ],
 )

@@ -77,45 +77,40 @@ from tests.world.server import Server, VirtualClock
 # --- a run that ends -----------------------------------------------------------------------------------
 
 
-def test_a_run_that_succeeds_ends_the_job_and_gives_its_quota_back() -> None:
-    found = decided(a_job("Running"), workloads=(a_workload(),), runs=(SUCCEEDED,))
+WELL = "Pipeline completed successfully"
+SILENT_SUCCESS = {**SUCCEEDED, "status": {"conditions": [{"type": "Succeeded", "status": "True"}]}}
+SILENT_FAILURE = a_run({"type": "Succeeded", "status": "False"}, completionTime=ago(5))
+
+
+@pytest.mark.parametrize(
+    ("run", "phase", "message", "shown"),
+    [
+        (SUCCEEDED, "Succeeded", WELL, "Tasks Completed: 3"),
+        (SILENT_SUCCESS, "Succeeded", WELL, WELL),
+        (FAILED, "Failed", "exit code 1", "exit code 1"),
+        (SILENT_FAILURE, "Failed", "PipelineRun failed", "PipelineRun failed"),
+        (None, "Failed", "PipelineRun not found", "PipelineRun not found"),
+    ],
+    ids=["well", "well, silent", "badly", "badly, silent", "gone"],
+)
+def test_the_end_of_a_run_ends_the_job_and_gives_its_quota_back(
+    run: Any, phase: str, message: str, shown: str
+) -> None:
+    found = decided(a_job("Running"), workloads=(a_workload(),), runs=(run,) if run else ())
+    well, reason = phase == "Succeeded", phase if run else "NotFound"
     assert found.steps == (GONE,)
-    text = "Pipeline completed successfully"
-    assert written(found, "phase", "message", "pipelineRun") == ("Succeeded", text, "job")
-    assert condition_of(found, "PipelineRunReady") == ("True", "Succeeded", "Tasks Completed: 3")
-    assert found.events == (EventRecord("Normal", "Succeeded", text),)
-    times, attempts = written(found, "phaseTimes", "attempts")
-    assert times == {"running": ago(300), "finished": ago(0)}
-    assert (attempts[-1]["outcome"], attempts[-1]["finishedAt"]) == ("Succeeded", ago(0))
-
-
-def test_the_time_at_which_running_was_seen_is_kept() -> None:
-    job = a_job("Running", status={"phaseTimes": {"running": ago(299)}})
-    found = decided(job, workloads=(a_workload(),), runs=(SUCCEEDED,))
-    assert written(found, "phaseTimes") == ({"running": ago(299), "finished": ago(0)},)
-
-
-def test_a_run_that_succeeds_without_a_message_gets_ours() -> None:
-    silent = {**SUCCEEDED, "status": {"conditions": [{"type": "Succeeded", "status": "True"}]}}
-    found = decided(a_job("Running"), workloads=(a_workload(),), runs=(silent,))
-    assert condition_of(found, "PipelineRunReady")[2] == "Pipeline completed successfully"
-
-
-def test_a_run_that_fails_ends_the_job_with_its_message() -> None:
-    found = decided(a_job("Running"), workloads=(a_workload(),), runs=(FAILED,))
-    assert found.steps == (GONE,)
-    assert written(found, "phase", "message") == ("Failed", "exit code 1")
-    assert condition_of(found, "PipelineRunReady") == ("False", "Failed", "exit code 1")
-    assert found.events == (EventRecord("Warning", "Failed", "exit code 1"),)
+    assert written(found, "phase", "message", "pipelineRun") == (phase, message, "job" if run else None)
+    assert condition_of(found, "PipelineRunReady") == (str(well), reason, shown)
+    assert found.events == (EventRecord("Normal" if well else "Warning", phase, message),)
     (attempts,) = written(found, "attempts")
-    assert (attempts[-1]["outcome"], attempts[-1]["message"]) == ("Failed", "exit code 1")
+    assert (attempts[-1]["outcome"], attempts[-1]["finishedAt"]) == (phase, ago(0))
+    assert attempts[-1].get("message") == (None if well else message)
 
 
-def test_a_run_that_fails_without_a_message_gets_ours() -> None:
-    silent = a_run({"type": "Succeeded", "status": "False"}, completionTime=ago(5))
-    assert written(decided(a_job("Running"), runs=(silent,), workloads=(a_workload(),)), "message") == (
-        "PipelineRun failed",
-    )
+@pytest.mark.parametrize(("known", "began"), [({}, 300), ({"phaseTimes": {"running": ago(299)}}, 299)])
+def test_the_time_at_which_running_was_seen_is_kept(known: Any, began: int) -> None:
+    found = decided(a_job("Running", status=known), workloads=(a_workload(),), runs=(SUCCEEDED,))
+    assert written(found, "phaseTimes") == ({"running": ago(began), "finished": ago(0)},)
 
 
 def test_a_failed_run_has_ended_only_with_its_completion_time() -> None:
@@ -142,23 +137,9 @@ def test_a_failed_run_keeps_its_quota_until_its_pods_have_ended() -> None:
 # --- a run that is gone --------------------------------------------------------------------------------
 
 
-def test_a_run_that_is_gone_fails_the_attempt() -> None:
-    found = decided(a_job("Running"), workloads=(a_workload(),))
-    assert found.steps == (GONE,)
-    assert written(found, "phase") == ("Failed",)
-    assert condition_of(found, "PipelineRunReady") == ("False", "NotFound", "PipelineRun not found")
-    assert written(found, "message") == ("PipelineRun not found",)
-
-
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        (Unknown("timeout"), "Waiting: cannot read the PipelineRun"),
-        (Absent(no_kind=True), "Waiting: cannot read the PipelineRun"),
-    ],
-    ids=["unknown", "no kind"],
-)
-def test_a_run_that_cannot_be_read_is_not_gone(answer: Answer, message: str) -> None:
+@pytest.mark.parametrize("answer", [Unknown("timeout"), Absent(no_kind=True)], ids=["unknown", "no kind"])
+def test_a_run_that_cannot_be_read_is_not_gone(answer: Answer) -> None:
+    message = "Waiting: cannot read the PipelineRun"
     found = decided(a_job("Running"), workloads=(a_workload(),), answers={RUN: answer})
     assert found.steps == () and found.retry
     assert written(found, "phase", "message") == ("Running", message)

@@ -39,61 +39,42 @@ from tests.unit.systems.jobs.passes import (
 
 # --- the claim: when the stop began is on record before the run is touched -----------------------------
 
+CLEANUP, BEGUN = ", waiting for PipelineRun cleanup", ". Stopping the run"
+
 
 @pytest.mark.parametrize(
-    ("job", "workload", "phase", "message", "event"),
+    ("job", "workload", "cause", "doing", "reason"),
     [
-        (
-            a_job("Running", shutdown="Stop"),
-            a_workload(),
-            "Stopping",
-            "Shutdown (Stop) requested, waiting for PipelineRun cleanup",
-            EventRecord("Normal", "Stopping", "Shutdown (Stop) requested"),
-        ),
+        (a_job("Running", shutdown="Stop"), a_workload(), "Shutdown (Stop) requested", CLEANUP, "Stopping"),
         (
             a_job("Running", shutdown="Terminate"),
             a_workload(),
+            "Shutdown (Terminate) requested",
+            ", waiting for PipelineRun to stop",
             "Stopping",
-            "Shutdown (Terminate) requested, waiting for PipelineRun to stop",
-            EventRecord("Normal", "Stopping", "Shutdown (Terminate) requested"),
         ),
         (
             a_job("Running", meta=GOING),
             a_workload(),
-            "Running",
-            "Deletion requested, waiting for the run to stop",
-            EventRecord("Normal", "Stopping", "Deletion requested, stopping the run first"),
+            "Deletion requested",
+            ", waiting for the run to stop",
+            "Stopping",
         ),
-        (
-            a_job("Running"),
-            EVICTED,
-            "Running",
-            "Evicted by Kueue (Preempted): make room. Stopping the run",
-            EventRecord("Warning", "Evicted", "Evicted by Kueue (Preempted): make room"),
-        ),
-        (
-            a_job("Running"),
-            None,
-            "Running",
-            "Its Workload was deleted, so its quota is gone. Stopping the run",
-            EventRecord("Warning", "WorkloadLost", "Its Workload was deleted, so its quota is gone"),
-        ),
-        (
-            a_job("Running", suspend=True),
-            a_workload(),
-            "Running",
-            "Suspended by spec.suspend. Stopping the run",
-            EventRecord("Warning", "Suspended", "Suspended by spec.suspend"),
-        ),
+        (a_job("Running"), EVICTED, "Evicted by Kueue (Preempted): make room", BEGUN, "Evicted"),
+        (a_job("Running"), None, "Its Workload was deleted, so its quota is gone", BEGUN, "WorkloadLost"),
+        (a_job("Running", suspend=True), a_workload(), "Suspended by spec.suspend", BEGUN, "Suspended"),
     ],
     ids=["stopped", "terminated", "deleted", "evicted", "lost", "suspended"],
 )
 def test_a_stop_is_on_record_before_the_run_is_cancelled(
-    job: Obj, workload: Obj | None, phase: str, message: str, event: EventRecord
+    job: Obj, workload: Obj | None, cause: str, doing: str, reason: str
 ) -> None:
     found = decided(job, workloads=(workload,) if workload else (), runs=(a_run(),))
-    assert stopped(found) == (phase, message, "2030-01-01T12:00:00Z", "cluster-1")
-    assert found.steps == () and found.events == (event,)
+    phase = "Stopping" if "shutdown" in job["spec"] else "Running"
+    assert stopped(found) == (phase, f"{cause}{doing}", "2030-01-01T12:00:00Z", "cluster-1")
+    noted = f"{cause}, stopping the run first" if "deletionTimestamp" in job["metadata"] else cause
+    type_ = "Normal" if reason == "Stopping" else "Warning"
+    assert found.steps == () and found.events == (EventRecord(type_, reason, noted),)
 
 
 @pytest.mark.parametrize(("shutdown", "graceful"), [("Stop", True), ("Terminate", False)])
@@ -226,6 +207,9 @@ def test_an_immediate_cancellation_is_not_taken_back() -> None:
     assert found.steps == () and found.wake_at == NOW + timedelta(seconds=grace - 10)
 
 
+SILENT = {"type": "Succeeded", "status": "Unknown"}
+
+
 def test_a_run_without_a_status_is_cancelled_five_seconds_after_its_creation() -> None:
     job = a_job("Stopping", status={"stopRequestedAt": ago(1)}, shutdown="Stop")
 
@@ -242,45 +226,30 @@ def test_a_run_without_a_status_is_cancelled_five_seconds_after_its_creation() -
 
 
 @pytest.mark.parametrize(
-    ("job", "workloads", "run", "message"),
+    ("job", "run", "message"),
     [
-        (
-            a_job("Stopping", status=ASKED, shutdown="Stop"),
-            (a_workload(),),
-            a_run({"type": "Succeeded", "status": "Unknown"}),
-            "Stopping, waiting for PipelineRun cleanup",
-        ),
+        (a_job("Stopping", status=ASKED, shutdown="Stop"), a_run(SILENT), f"Stopping{CLEANUP}"),
         (
             a_job("Stopping", status=ASKED, shutdown="Terminate"),
-            (a_workload(),),
             a_run(cancelled="Cancelled"),
             "Terminating: Tasks Completed: 1",
         ),
         (
             a_job("Stopping", status=ASKED, shutdown="Terminate"),
-            (a_workload(),),
-            a_run({"type": "Succeeded", "status": "Unknown"}, cancelled="Cancelled"),
+            a_run(SILENT, cancelled="Cancelled"),
             "Terminating, waiting for PipelineRun to stop",
         ),
         (
             a_job("Running", status=ASKED, suspend=True),
-            (a_workload(),),
-            a_run({"type": "Succeeded", "status": "Unknown"}),
-            "Suspended by spec.suspend. Stopping the run: waiting for PipelineRun cleanup",
+            a_run(SILENT),
+            f"Suspended by spec.suspend{BEGUN}: waiting for PipelineRun cleanup",
         ),
-        (
-            a_job("Running", meta=GOING, status={**ASKED, "message": "before"}),
-            (a_workload(),),
-            a_run(),
-            "before",
-        ),
+        (a_job("Running", meta=GOING, status={**ASKED, "message": "before"}), a_run(), "before"),
     ],
     ids=["stopping", "terminating", "terminating, silent", "suspended", "deleted"],
 )
-def test_the_message_while_the_run_stops(
-    job: Obj, workloads: tuple[Obj, ...], run: Obj, message: str
-) -> None:
-    assert written(decided(job, workloads=workloads, runs=(run,)), "message") == (message,)
+def test_the_message_while_the_run_stops(job: Obj, run: Obj, message: str) -> None:
+    assert written(decided(job, workloads=(a_workload(),), runs=(run,)), "message") == (message,)
 
 
 # --- test interrupt ends -------------------------------------------------------------------------------
@@ -289,19 +258,12 @@ def test_the_message_while_the_run_stops(
 # --- quota stays while anything of the run is left -----------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        (Present(a_run()), "waiting to see the PipelineRun"),
-        (Unknown("timeout"), "waiting to see the PipelineRun"),
-    ],
-    ids=["there", "unknown"],
-)
-def test_a_run_that_only_the_cache_misses_is_waited_for(answer: Any, message: str) -> None:
+@pytest.mark.parametrize("answer", [Present(a_run()), Unknown("timeout")], ids=["there", "unknown"])
+def test_a_run_that_only_the_cache_misses_is_waited_for(answer: Any) -> None:
     job = a_job("Stopping", status=ASKED, shutdown="Stop")
     found = decided(job, workloads=(a_workload(),), answers={RUN: answer})
     assert found.steps == () and found.retry
-    assert written(found, "message") == (f"Stopping, waiting for cleanup: {message}",)
+    assert written(found, "message") == ("Stopping, waiting for cleanup: waiting to see the PipelineRun",)
 
 
 def test_quota_stays_until_no_pod_of_the_run_is_left() -> None:

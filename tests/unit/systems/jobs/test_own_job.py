@@ -131,108 +131,79 @@ def test_a_pod_of_another_job_may_not() -> None:
         assert "the FournosJob of its own pod only" in problem.message
 
 
-FORGED: dict[str, tuple[str, Callable[[World], Any], str]] = {
+NEITHER = "neither of a run nor of a resolver"
+UNLIKE_ITS_JOB = "does not run what Job"
+
+
+def changed(kind: Resource, name: str, part: str, **fields: Any) -> Callable[[World], None]:
+    return lambda there: there[kind, name].setdefault(part, {}).update(fields)
+
+
+def owner_changed(pod: str, **fields: str) -> Callable[[World], None]:
+    return lambda there: there[POD, pod]["metadata"]["ownerReferences"][0].update(fields)
+
+
+def resolver_changed(part: str, *more: Any) -> Callable[[World], None]:
+    """The spec of the resolver's pod has more in this list."""
+    return lambda there: there[POD, "resolve-pod"]["spec"].setdefault(part, []).extend(more)
+
+
+def container_changed(**fields: Any) -> Callable[[World], None]:
+    return lambda there: there[POD, "resolve-pod"]["spec"]["containers"][0].update(fields)
+
+
+def another_run(there: World) -> None:
+    run, task = there[PIPELINE_RUN, "victim"], there[TASK_RUN, "victim-run"]
+    there[PIPELINE_RUN, "mine"] = {**run, "metadata": {**run["metadata"], "name": "mine", "uid": "uid-mine"}}
+    there[TASK_RUN, "victim-run"] = {
+        **obj(TASK_RUN, "victim-run", (PIPELINE_RUN, "mine"), spec=task["spec"]),
+        "status": {"podName": "victim-run-pod"},
+    }
+
+
+EVIL = {"name": "x", "image": "evil"}
+OTHER_GROUP = {"apiVersion": "example.com/v1"}
+FORGED_TASK: dict[str, tuple[Callable[[World], Any], str]] = {
     "owned by a TaskRun that has another pod": (
-        "victim-run-pod",
-        lambda w: w[TASK_RUN, "victim-run"]["status"].update(podName="another"),
+        changed(TASK_RUN, "victim-run", "status", podName="another"),
         "has another pod",
     ),
     "of a TaskRun that its run does not know": (
-        "victim-run-pod",
-        lambda w: w[PIPELINE_RUN, "victim"].update(status={}),
+        lambda there: there[PIPELINE_RUN, "victim"].update(status={}),
         "does not know TaskRun",
     ),
     "of a TaskRun of somebody else that Tekton has adopted": (
-        "victim-run-pod",
-        lambda w: w[TASK_RUN, "victim-run"].update(spec={"taskSpec": {"steps": [{"image": "evil"}]}}),
+        lambda there: there[TASK_RUN, "victim-run"].update(spec={"taskSpec": {"steps": [EVIL]}}),
         "is not what PipelineRun victim runs: its taskRef differs",
     ),
     "of an earlier TaskRun of the name": (
-        "victim-run-pod",
-        lambda w: w[TASK_RUN, "victim-run"]["metadata"].update(uid="newer"),
+        changed(TASK_RUN, "victim-run", "metadata", uid="newer"),
         "is not there",
     ),
-    "of a run by another name": (
-        "victim-run-pod",
-        lambda w: (
-            w.update(
-                {
-                    (PIPELINE_RUN, "mine"): {
-                        **w[PIPELINE_RUN, "victim"],
-                        "metadata": {**w[PIPELINE_RUN, "victim"]["metadata"], "name": "mine"},
-                    },
-                    (TASK_RUN, "victim-run"): obj(
-                        TASK_RUN,
-                        "victim-run",
-                        (PIPELINE_RUN, "mine"),
-                        spec=w[TASK_RUN, "victim-run"]["spec"],
-                        status={"podName": "victim-run-pod"},
-                    ),
-                }
-            )
-            or w[PIPELINE_RUN, "mine"]["metadata"].update(uid="uid-mine")
-        ),
-        "is not a run of FournosJob victim",
-    ),
-    "with another image than the resolver": (
-        "resolve-pod",
-        lambda w: w[POD, "resolve-pod"]["spec"]["containers"][0].update(image="evil"),
-        "does not run what Job",
-    ),
-    "with one container more": (
-        "resolve-pod",
-        lambda w: w[POD, "resolve-pod"]["spec"]["containers"].append({"name": "x", "image": "evil"}),
-        "does not run what Job",
-    ),
+    "of a run by another name": (another_run, "is not a run of FournosJob victim"),
+    "owned by a TaskRun of another group": (owner_changed("victim-run-pod", **OTHER_GROUP), NEITHER),
+    "owned by another kind of Tekton": (owner_changed("victim-run-pod", kind="CustomRun"), NEITHER),
+}
+FORGED_RESOLVER: dict[str, tuple[Callable[[World], Any], str]] = {
+    "with another image than the resolver": (container_changed(image="evil"), UNLIKE_ITS_JOB),
+    "with one container more": (resolver_changed("containers", EVIL), UNLIKE_ITS_JOB),
     "with a script of another's": (
-        "resolve-pod",
-        lambda w: w[POD, "resolve-pod"]["spec"]["volumes"].append({"name": "x", "configMap": {"name": "x"}}),
-        "does not run what Job",
+        resolver_changed("volumes", {"name": "x", "configMap": {"name": "x"}}),
+        UNLIKE_ITS_JOB,
     ),
-    "with a container before it": (
-        "resolve-pod",
-        lambda w: w[POD, "resolve-pod"]["spec"].update(initContainers=[{"name": "x", "image": "evil"}]),
-        "does not run what Job",
-    ),
-    "with a container for debugging": (
-        "resolve-pod",
-        lambda w: w[POD, "resolve-pod"]["spec"].update(ephemeralContainers=[{"name": "x", "image": "evil"}]),
-        "does not run what Job",
-    ),
+    "with a container before it": (resolver_changed("initContainers", EVIL), UNLIKE_ITS_JOB),
+    "with a container for debugging": (resolver_changed("ephemeralContainers", EVIL), UNLIKE_ITS_JOB),
     "with a file over another of its own": (
-        "resolve-pod",
-        lambda w: w[POD, "resolve-pod"]["spec"]["containers"][0]["volumeMounts"].append(
-            {"name": "x", "mountPath": "/usr/bin"}
-        ),
-        "does not run what Job",
+        container_changed(volumeMounts=[TOKEN, {"name": "x", "mountPath": "/usr/bin"}]),
+        UNLIKE_ITS_JOB,
     ),
-    "owned by a Job of another group": (
-        "resolve-pod",
-        lambda w: w[POD, "resolve-pod"]["metadata"]["ownerReferences"][0].update(apiVersion="example.com/v1"),
-        "neither of a run nor of a resolver",
-    ),
-    "owned by another kind of the resolver's group": (
-        "resolve-pod",
-        lambda w: w[POD, "resolve-pod"]["metadata"]["ownerReferences"][0].update(kind="CronJob"),
-        "neither of a run nor of a resolver",
-    ),
-    "owned by a TaskRun of another group": (
-        "victim-run-pod",
-        lambda w: w[POD, "victim-run-pod"]["metadata"]["ownerReferences"][0].update(
-            apiVersion="example.com/v1"
-        ),
-        "neither of a run nor of a resolver",
-    ),
-    "owned by another kind of Tekton": (
-        "victim-run-pod",
-        lambda w: w[POD, "victim-run-pod"]["metadata"]["ownerReferences"][0].update(kind="CustomRun"),
-        "neither of a run nor of a resolver",
-    ),
-    "of nobody": (
-        "resolve-pod",
-        lambda w: w[POD, "resolve-pod"]["metadata"].update(ownerReferences=[]),
-        "neither of a run nor of a resolver",
-    ),
+    "owned by a Job of another group": (owner_changed("resolve-pod", **OTHER_GROUP), NEITHER),
+    "owned by another kind of the resolver's group": (owner_changed("resolve-pod", kind="CronJob"), NEITHER),
+    "of nobody": (changed(POD, "resolve-pod", "metadata", ownerReferences=[]), NEITHER),
+}
+FORGED = {
+    **{case: ("victim-run-pod", *row) for case, row in FORGED_TASK.items()},
+    **{case: ("resolve-pod", *row) for case, row in FORGED_RESOLVER.items()},
 }
 
 

@@ -121,23 +121,22 @@ def test_a_suspended_job_leaves_the_queue_and_comes_back() -> None:
 SHORT = "couldn't assign flavors to pod set launcher: insufficient unused quota"
 
 
+def no_quota(message: str) -> dict[str, Any]:
+    return {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": message}
+
+
 @pytest.mark.parametrize(
-    ("conditions", "changes", "reason", "message"),
+    ("condition", "changes", "reason", "message"),
     [
+        (no_quota(SHORT), {}, "Pending", f"Waiting for admission: {SHORT}"),
         (
-            ({"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": SHORT},),
-            {},
-            "Pending",
-            f"Waiting for admission: {SHORT}",
-        ),
-        (
-            (true("Evicted", "Preempted", "make room"),),
+            true("Evicted", "Preempted", "make room"),
             {},
             "Preempted",
             "Evicted by Kueue (Preempted): make room. Waiting to be admitted again",
         ),
         (
-            (true("Evicted", "Deactivated", "by hand"),),
+            true("Evicted", "Deactivated", "by hand"),
             {"active": False},
             "Deactivated",
             "Deactivated: by hand. Set spec.active to true on the Workload to queue it again",
@@ -146,9 +145,9 @@ SHORT = "couldn't assign flavors to pod set launcher: insufficient unused quota"
     ids=["no room", "evicted", "deactivated"],
 )
 def test_why_a_job_waits_is_that_of_its_workload(
-    conditions: Any, changes: Any, reason: str, message: str
+    condition: Any, changes: Any, reason: str, message: str
 ) -> None:
-    workload = queued(*conditions)
+    workload = queued(condition)
     workload["spec"] = {**workload["spec"], **changes}
     found = pending(workload)
     assert written(found, "phase", "message") == ("Pending", message)
@@ -163,7 +162,7 @@ def test_a_workload_that_kueue_has_not_seen_changes_no_message() -> None:
 
 def test_a_cluster_that_one_job_holds_alone_is_named_with_it() -> None:
     text = "couldn't assign flavors to pod set launcher: insufficient quota for fournos/cluster-slot"
-    condition = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": text}
+    condition = no_quota(text)
     found = pending(queued(condition), holders=("other",), exclusive_holders=("other",))
     expected = "Cluster cluster-1 is exclusively locked by job other, waiting for it to finish"
     waiting = {"cause": "Lock", "cluster": "cluster-1", "holder": "other"}
@@ -206,14 +205,8 @@ def test_a_job_claims_its_cluster_before_anything_is_made() -> None:
     assert found.steps == ()
     text = "Workload admitted, assigned to cluster cluster-1"
     assert written(found, "phase", "message", "cluster", "attempt") == ("Admitted", text, "cluster-1", 1)
-    entry = {
-        "number": 1,
-        "cluster": "cluster-1",
-        "startedAt": ago(0),
-        "workload": "job",
-        "pipelineRun": "job",
-    }
-    assert written(found, "attempts") == ([entry],)
+    entry = {"number": 1, "cluster": "cluster-1", "workload": "job", "pipelineRun": "job"}
+    assert written(found, "attempts") == ([{**entry, "startedAt": ago(0)}],)
     assigned = "Assigned to cluster cluster-1"
     assert condition_of(found, "WorkloadAdmitted") == ("True", "Admitted", assigned)
     assert found.events == (EventRecord("Normal", "Admitted", assigned),)
@@ -287,9 +280,8 @@ def refused(error: str, **job: Any) -> Decision:
 
 @pytest.mark.parametrize("error", ["InvalidError", "ForeignObject"])
 def test_a_workload_that_is_refused_fails_the_job(error: str) -> None:
-    found = refused(error)
+    found, detail = refused(error), "Workload creation failed: no"
     assert written(found, "phase", "message") == ("Failed", "Failed to create Workload: no")
-    detail = "Workload creation failed: no"
     assert condition_of(found, "WorkloadAdmitted") == ("False", "WorkloadFailed", detail)
 
 
@@ -320,24 +312,23 @@ def test_a_later_attempt_gives_way_to_a_foreign_workload() -> None:
 # --- its priority class --------------------------------------------------------------------------------
 
 
+URGENT = "WorkloadPriorityClass 'urgent'"
+
+
 @pytest.mark.parametrize(
     ("answer", "reason", "message"),
     [
         (
             Absent(),
             "PriorityClassNotFound",
-            "Waiting: WorkloadPriorityClass 'urgent' not found; create it or submit without priority",
+            f"Waiting: {URGENT} not found; create it or submit without priority",
         ),
         (Absent(no_kind=True), "KueueNotInstalled", "Waiting: Kueue is not installed"),
-        (
-            Unknown("timeout"),
-            "PriorityClassUnknown",
-            "Waiting: cannot read WorkloadPriorityClass 'urgent': timeout",
-        ),
+        (Unknown("timeout"), "PriorityClassUnknown", f"Waiting: cannot read {URGENT}: timeout"),
         (
             Present({"value": 1_000_000_000}),
             "PriorityReserved",
-            "Waiting: WorkloadPriorityClass 'urgent' has the priority of a held lock (1000000000) or more, "
+            f"Waiting: {URGENT} has the priority of a held lock (1000000000) or more, "
             "which is for locks of clusters only; name another class",
         ),
     ],
@@ -444,10 +435,6 @@ def admitted(*reasons: str, cluster: str | None = None, **observed: Any) -> tupl
     return admission(cast(Context, ctx), queue)
 
 
-def message_for(*reasons: str, cluster: str | None = None) -> str:
-    return admitted(*reasons, cluster=cluster)[0]
-
-
 @pytest.mark.parametrize(
     ("word", "text"),
     [
@@ -463,32 +450,39 @@ def message_for(*reasons: str, cluster: str | None = None) -> str:
 def test_the_wanted_cluster_takes_no_jobs(word: str, text: str) -> None:
     reason = DRAINED.replace("draining", word)
     expected = f"Cluster c1 takes no jobs: {text}. Waiting until it does"
-    assert message_for(reason, cluster="c1") == expected
-    assert message_for(reason, LOST, ELSEWHERE, cluster="c1") == expected
+    assert admitted(reason, cluster="c1")[0] == expected
+    assert admitted(reason, LOST, ELSEWHERE, cluster="c1")[0] == expected
 
 
-def test_another_cluster_s_problem_is_not_the_reason() -> None:
-    assert message_for(DRAINED, LOST, SHORT_OF, cluster="c3") == f"Waiting for admission: {PREFIX}{SHORT_OF}"
-    assert message_for(SHORT_OF, LOST, cluster="c3") == f"Waiting for admission: {PREFIX}{SHORT_OF}"
+BOTH = "c1: it is being drained; c2.lab: it cannot be reached"
+WAITS = f"Waiting for admission: {PREFIX}"
 
 
-def test_none_of_the_clusters_takes_jobs() -> None:
-    assert message_for(DRAINED) == "Cluster c1 takes no jobs: it is being drained. Waiting until one does"
-    assert message_for(DRAINED, LOST) == (
-        "No cluster takes jobs: c1: it is being drained; c2.lab: it cannot be reached. Waiting until one does"
-    )
-
-
-def test_some_take_jobs_and_have_no_room() -> None:
-    expected = (
-        f"Waiting for admission: {PREFIX}{SHORT_OF} (c1: it is being drained; c2.lab: it cannot be reached)"
-    )
-    assert message_for(DRAINED, LOST, SHORT_OF) == expected
-
-
-def test_other_people_s_taints_are_kueue_s_business() -> None:
-    assert message_for(SPOT) == f"Waiting for admission: {PREFIX}{SPOT}"
-    assert message_for(DRAINED, SPOT) == f"Waiting for admission: {PREFIX}{SPOT} (c1: it is being drained)"
+@pytest.mark.parametrize(
+    ("reasons", "cluster", "message"),
+    [
+        ((DRAINED, LOST, SHORT_OF), "c3", WAITS + SHORT_OF),
+        ((SHORT_OF, LOST), "c3", WAITS + SHORT_OF),
+        ((DRAINED,), None, "Cluster c1 takes no jobs: it is being drained. Waiting until one does"),
+        ((DRAINED, LOST), None, f"No cluster takes jobs: {BOTH}. Waiting until one does"),
+        ((DRAINED, LOST, SHORT_OF), None, f"{WAITS}{SHORT_OF} ({BOTH})"),
+        ((SPOT,), None, WAITS + SPOT),
+        ((DRAINED, SPOT), None, f"{WAITS}{SPOT} (c1: it is being drained)"),
+    ],
+    ids=[
+        "others' problems",
+        "another's",
+        "the one",
+        "all",
+        "some have no room",
+        "a foreign taint",
+        "and ours",
+    ],
+)
+def test_what_the_message_says_of_clusters_that_take_no_jobs(
+    reasons: tuple[str, ...], cluster: str | None, message: str
+) -> None:
+    assert admitted(*reasons, cluster=cluster)[0] == message
 
 
 SLOTS = "insufficient unused quota for fournos/cluster-slot in flavor c1, 100 more needed"

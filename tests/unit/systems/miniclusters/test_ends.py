@@ -27,7 +27,7 @@ from tests.unit.systems.miniclusters.actors import (
     story,
     submit,
 )
-from tests.world.harness import run
+from tests.world.harness import in_order, run
 from tests.world.server import Server
 
 SIDE = {"name": "side", "image": "side:1", "runFlux": False}
@@ -95,39 +95,44 @@ async def test_a_stopped_pod_is_no_failure_beside_flux() -> None:
     assert condition(get(server), "JobSidecarFailed") is None
 
 
+def nothing(server: Server) -> None:
+    pass
+
+
+async def begun_again(*script: Any, ready: bool = False, **kwargs: Any) -> bool:
+    """Whether the MiniCluster has another Job in the end; `ready`: what it must be as well."""
+    seen: list[str] = []
+    note = in_order(lambda server: seen.append(uid_of(server.list(JOB)[0])), *script[:1])
+    server = (await run(story(note, *script[1:], **kwargs))).server
+    assert not ready or get(server)["status"]["phase"] == "Ready"
+    return [uid_of(job) for job in server.list(JOB)] != seen
+
+
 async def test_workers_that_ended_well_beside_a_failed_container_begin_again_with_their_lead() -> None:
     """Their pods have failed, but the Job runs their indexes as little again as those that succeeded."""
-    seen: list[str] = []
 
     def killed(server: Server) -> None:
-        seen.append(uid_of(server.list(JOB)[0]))
         at = server.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         ended = container("flux", 0)
         ended["state"]["terminated"]["finishedAt"] = at
         set_status(1, status("Failed", ended, container("side", 1)))(server)
         server.delete(POD, Key(NS, "flux-0"))
 
-    server = (await run(story(killed, setup=with_side))).server
-    assert get(server)["status"]["phase"] == "Ready"
-    assert uid_of(server.list(JOB)[0]) not in seen
+    assert await begun_again(killed, setup=with_side, ready=True)
 
 
 @pytest.mark.parametrize("completed", ["1", "1-2"])
 async def test_workers_that_ended_well_and_were_deleted_begin_again_with_their_lead(completed: str) -> None:
     """A drain: the lead stops its workers, then their pods are deleted; the Job never creates them again."""
-    seen: list[str] = []
 
     def drained(server: Server) -> None:
-        job = server.list(JOB)[0]
-        seen.append(uid_of(job))
+        (job,) = server.list(JOB)
         server.patch(JOB, key_of(job), {"status": {"completedIndexes": completed}}, subresource="status")
         server.clock.advance(60)
         server.delete(POD, Key(NS, "flux-1"))
         server.delete(POD, Key(NS, "flux-0"))
 
-    server = (await run(story(drained))).server
-    assert get(server)["status"]["phase"] == "Ready"
-    assert uid_of(server.list(JOB)[0]) not in seen
+    assert await begun_again(drained, ready=True)
 
 
 @pytest.mark.parametrize(
@@ -136,17 +141,13 @@ async def test_workers_that_ended_well_and_were_deleted_begin_again_with_their_l
     ids=["the lead and none of ours", "beyond the size", "workers that may end"],
 )
 async def test_indexes_that_are_not_waited_for_begin_nothing_again(found: str, spec: dict[str, Any]) -> None:
-    seen: list[str] = []
-
     def counted(server: Server) -> None:
-        job = server.list(JOB)[0]
-        seen.append(uid_of(job))
+        (job,) = server.list(JOB)
         server.patch(JOB, key_of(job), {"status": {"completedIndexes": found}}, subresource="status")
         if spec:
             server.delete(POD, Key(NS, "flux-1"))
 
-    server = (await run(story(counted, setup=lambda world: submit(world, **spec)))).server
-    assert [uid_of(job) for job in server.list(JOB)] == seen
+    assert not await begun_again(counted, setup=lambda world: submit(world, **spec))
 
 
 @pytest.mark.parametrize("terminating", [True, False])
@@ -187,11 +188,8 @@ def _stopped_lead(server: Server) -> dict[str, Any]:
 @pytest.mark.parametrize("deleted", [False, True])
 async def test_a_lead_that_takes_long_to_end_is_not_begun_again(deleted: bool) -> None:
     """Its workers end first; then it may write an archive, or run the user's `post`."""
-    seen: list[str] = []
 
     def ending(server: Server) -> None:
-        job = server.list(JOB)[0]
-        seen.append(uid_of(job))
         server.clock.advance(60)
         completed(server, at=server.clock.now())
         if deleted:
@@ -201,24 +199,20 @@ async def test_a_lead_that_takes_long_to_end_is_not_begun_again(deleted: bool) -
         server.clock.advance(600)
         change(server, deadlineSeconds=9000)
 
-    server = (await run(story(ending, later))).server
-    assert [uid_of(job) for job in server.list(JOB)] == seen
+    assert not await begun_again(ending, later)
 
 
 @pytest.mark.parametrize(("expected", "again"), [(-1, True), (0, True), (1, False)])
 async def test_when_the_broker_of_a_worker_ended_counts_not_its_container(expected: int, again: bool) -> None:
     """Seconds between the begin of the lead and the end of the broker; code of the user's ran on after it."""
-    seen: list[str] = []
 
     def killed(server: Server) -> None:
-        seen.append(uid_of(server.list(JOB)[0]))
         server.clock.advance(60)
         now = server.clock.now()
         completed(server, at=now + timedelta(seconds=30), message=str(int(now.timestamp()) + expected))
         server.delete(POD, Key(NS, "flux-0"))
 
-    server = (await run(story(killed))).server
-    assert ([uid_of(job) for job in server.list(JOB)] != seen) is again
+    assert await begun_again(killed) is again
 
 
 # --- between Ready and Finished --------------------------------------------------------------------------
@@ -254,10 +248,4 @@ async def _quorum(*script: Any) -> str:
 
 
 async def test_a_change_of_the_quorum_starts_nothing_anew() -> None:
-    seen: list[str] = []
-    scenario = story(
-        lambda server: seen.append(uid_of(server.list(JOB)[0])),
-        resized(1),
-        setup=lambda server: submit(server, size=3),
-    )
-    assert uid_of((await run(scenario)).server.list(JOB)[0]) in seen
+    assert not await begun_again(nothing, resized(1), setup=lambda server: submit(server, size=3))

@@ -11,7 +11,7 @@ from typing import Any
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.systems.multikueue import names
-from fournos.systems.multikueue.remote import RemoteStep, Send
+from fournos.systems.multikueue.remote import RemoteFailure, RemoteStep, Send
 from fournos.systems.multikueue.remote_clients import RemoteClients
 from tests.fakes.clusters import FakeCluster, FakeClusters, kubeconfig
 from tests.unit.engine.runtime.loop import LoopClock
@@ -23,14 +23,8 @@ NS = "jobs"
 
 
 PASS: ContextVar[str] = ContextVar("test_pass")
-
-
 A, B = Key(NS, "a"), Key(NS, "b")
-
-
 MANAGER: Any = None
-
-
 """Steps for workers never go there."""
 
 
@@ -94,6 +88,12 @@ class Rig:
     async def send(self, worker: str, key: Key, step: RemoteStep) -> None:
         await self.workers.send(Send(worker, key, step), MANAGER)
 
+    async def sent(self, worker: str, key: Key, step: RemoteStep) -> RemoteFailure | None:
+        """Sends the step, and returns how it failed."""
+        await self.send(worker, key, step)
+        await asyncio.sleep(0.01)
+        return self.workers.failure(worker, key)
+
     def in_store(self, worker: str, resource: Resource, key: Key) -> Obj | None:
         store = self.workers.store(worker, resource)
         assert store is not None
@@ -111,6 +111,12 @@ async def rig() -> AsyncIterator[Rig]:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+
+
+@asynccontextmanager
+async def connected() -> AsyncIterator[tuple[Rig, Remote]]:
+    async with rig() as found:
+        yield found, found.connect("w1")
 
 
 def body(name: str, *, attempt: str = "1", origin: str = "fournos", worker: str = "w1") -> Obj:
