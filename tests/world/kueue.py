@@ -61,6 +61,16 @@ def holding(server: Server, owner: str) -> list[Obj]:
     ]
 
 
+def one_workload_each(server: Server) -> None:
+    """An invariant: no object has two Workloads that stay."""
+    owners = [
+        one["metadata"]["ownerReferences"][0]["uid"]
+        for one in server.list(WORKLOAD)
+        if one["metadata"].get("ownerReferences") and not is_terminating(one)
+    ]
+    assert len(owners) == len(set(owners))
+
+
 def _waits(workload: Obj) -> bool:
     if is_true(workload, "Finished") or is_true(workload, "QuotaReserved") or is_terminating(workload):
         return False

@@ -29,7 +29,7 @@ from tests.unit.systems.appwrappers.actors import (
 )
 from tests.world.compare import snapshot
 from tests.world.harness import DISTURBED, Scenario, run
-from tests.world.kueue import Kueue, holding
+from tests.world.kueue import Kueue, holding, one_workload_each
 from tests.world.server import Server
 
 
@@ -46,15 +46,6 @@ def quota_covers_every_live_pod(server: Server) -> None:
             continue
         held = holding(server, name)
         assert held, f"{name} runs without quota"
-
-
-def one_workload_each(server: Server) -> None:
-    owners = [
-        one["metadata"]["ownerReferences"][0]["uid"]
-        for one in server.list(WORKLOAD)
-        if not one["metadata"].get("deletionTimestamp")
-    ]
-    assert len(owners) == len(set(owners))
 
 
 def terminal_means_released(server: Server) -> None:

@@ -47,7 +47,7 @@ from tests.unit.systems.frameworks.actors import (
     workload_of,
 )
 from tests.world.harness import DISTURBED, Scenario, run
-from tests.world.kueue import Kueue, holding
+from tests.world.kueue import Kueue, holding, one_workload_each
 from tests.world.process import Process
 from tests.world.server import Server
 
@@ -66,15 +66,6 @@ def quota_covers_what_runs(server: Server) -> None:
     for one in server.list(FOO):
         if (one.get("status") or {}).get("active"):
             assert holding(server, one["metadata"]["name"]), "a Foo runs without quota"
-
-
-def one_workload_each(server: Server) -> None:
-    owners = [
-        one["metadata"]["ownerReferences"][0]["uid"]
-        for one in server.list(WORKLOAD)
-        if not one["metadata"].get("deletionTimestamp") and one["metadata"].get("ownerReferences")
-    ]
-    assert len(owners) == len(set(owners))
 
 
 INVARIANTS = (quota_covers_what_runs, one_workload_each)

@@ -228,6 +228,13 @@ def test_a_queue_that_cannot_be_read_has_nothing_free(quota: Any) -> None:
     assert project_queue(wrong)["free"] == {}
 
 
+def stored_job(name: str, hardware: Any, phase: str, *, created: str = "", **spec: Any) -> dict[str, Any]:
+    meta = {"name": name, "namespace": JOB.namespace, "uid": name + phase, "resourceVersion": "1"}
+    status = {"phase": phase}
+    times = {"creationTimestamp": created} if created else {}
+    return {"metadata": {**meta, **times}, "spec": {"hardware": hardware, **spec}, "status": status}
+
+
 def test_only_a_waiting_job_with_a_choice_observes_what_is_free() -> None:
     observe = Observer(SETTINGS)
     for hardware, phase, observed in (
@@ -236,10 +243,7 @@ def test_only_a_waiting_job_with_a_choice_observes_what_is_free() -> None:
         (CHOICES, "Running", ()),
         ({"gpuType": "h200", "gpuCount": 2}, "Pending", ()),
     ):
-        metadata = {"name": JOB.name, "namespace": JOB.namespace, "uid": phase, "resourceVersion": "1"}
-        stored = caches(
-            {"metadata": metadata, "spec": {"hardware": hardware}, "status": {"phase": phase}},
-        )
+        stored = caches(stored_job(JOB.name, hardware, phase))
         stored[CLUSTER_QUEUE].replace([project_queue(a_queue("q", h200=2))], "1")
         found = observe(stored, JOB)
         assert found is not None and found.free_quota == observed, (hardware, phase)
@@ -248,20 +252,12 @@ def test_only_a_waiting_job_with_a_choice_observes_what_is_free() -> None:
 def test_quota_that_becomes_free_wakes_the_jobs_that_choose() -> None:
     wakes = next(watch.wakes for watch in watches(SETTINGS) if watch.resource is CLUSTER_QUEUE)
     jobs = [
-        {
-            "metadata": {"name": name, "namespace": JOB.namespace, "uid": name, "resourceVersion": "1"},
-            "spec": {"hardware": hardware},
-            "status": {"phase": phase},
-        }
-        for name, hardware, phase in (
-            ("chooses", CHOICES, "Pending"),
-            ("is-dispatched", CHOICES, ""),
-            ("runs", CHOICES, "Running"),
-            ("waits", {"gpuType": "h200", "gpuCount": 2}, "Pending"),
-        )
+        stored_job("chooses", CHOICES, "Pending"),
+        stored_job("is-dispatched", CHOICES, ""),
+        stored_job("runs", CHOICES, "Running"),
+        stored_job("waits", {"gpuType": "h200", "gpuCount": 2}, "Pending"),
+        stored_job("held", CHOICES, "Pending", suspend=True),
     ]
-    jobs.append({**jobs[0], "metadata": {**jobs[0]["metadata"], "name": "held", "uid": "held"}})
-    jobs[-1]["spec"] = {**jobs[0]["spec"], "suspend": True}
     woken = wakes(project_queue(a_queue("q")), caches(*jobs))
     assert sorted(key.name for key in woken) == ["chooses", "is-dispatched"]
 
@@ -270,17 +266,7 @@ def test_only_the_oldest_jobs_choose_at_once() -> None:
     wakes = next(watch.wakes for watch in watches(SETTINGS) if watch.resource is CLUSTER_QUEUE)
     numbers = range(CHOOSING_AT_MOST + 5)
     jobs = [
-        {
-            "metadata": {
-                "name": f"j{number:03}",
-                "namespace": JOB.namespace,
-                "uid": str(number),
-                "resourceVersion": "1",
-                "creationTimestamp": f"2030-01-01T12:00:{59 - number:02}Z",
-            },
-            "spec": {"hardware": CHOICES},
-            "status": {"phase": "Pending"},
-        }
+        stored_job(f"j{number:03}", CHOICES, "Pending", created=f"2030-01-01T12:00:{59 - number:02}Z")
         for number in numbers
     ]
     woken = wakes(project_queue(a_queue("q")), caches(*jobs))

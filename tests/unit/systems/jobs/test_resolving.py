@@ -359,7 +359,8 @@ ENTRY = SecretFacts("s1", frozenset(), {"fournos.dev/vault-entry": "true"}, ())
             Present(replace(ENTRY, annotations={"fournos.dev/allowed-namespaces": "other"})),
             "Failed",
             "SecretNotAllowed",
-            None,
+            "Secret 'vault-creds' does not let this job in: "
+            "its annotation fournos.dev/allowed-namespaces is 'other'",
         ),
     ],
     ids=["there", "missing", "not of Vault", "unknown", "not for this namespace"],

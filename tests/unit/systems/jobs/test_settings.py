@@ -376,13 +376,6 @@ async def allowed_play(*before: Any, settings: JobSettings = SETTINGS, **kwargs:
     return (await run(replace(story, **kwargs))).server
 
 
-async def test_a_vault_entry_that_lets_another_namespace_in() -> None:
-    server = await allowed_play(annotated("vault-my-creds", namespaces="team-b"))
-    assert phase(server) == "Failed"
-    assert "Secret 'vault-my-creds' does not let this job in" in job(server)["status"]["message"]
-    assert server.list(SECRET, namespace=NS) == [] and server.list(WORKLOAD) == []
-
-
 async def test_a_cluster_that_lets_another_owner_in_gets_no_run_and_keeps_no_quota() -> None:
     server = await allowed_play(annotated("kubeconfig-cluster-1", owners="bob"))
     assert phase(server) == "Failed"

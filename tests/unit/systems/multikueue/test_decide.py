@@ -55,34 +55,17 @@ def true(type_: str, since: str = AT) -> dict[str, Any]:
 def workload(*conditions: dict[str, Any], uid: str = "w1", **status: Any) -> Obj:
     """The manager's, with quota unless other conditions are given."""
     checks = [{"name": "ours", "state": "Pending", "lastTransitionTime": AT, "message": ""}]
-    return {
-        "metadata": {
-            "name": "w",
-            "namespace": "ns",
-            "uid": uid,
-            "resourceVersion": "5",
-            "ownerReferences": [OWNER],
-        },
-        "spec": {"podSets": [], "queueName": "lq"},
-        "status": {
-            "conditions": list(conditions) or [true("QuotaReserved")],
-            "admissionChecks": checks,
-            **status,
-        },
-    }
+    meta = {"name": "w", "namespace": "ns", "uid": uid, "resourceVersion": "5", "ownerReferences": [OWNER]}
+    shown = {"conditions": list(conditions) or [true("QuotaReserved")], "admissionChecks": checks}
+    return {"metadata": meta, "spec": {"podSets": [], "queueName": "lq"}, "status": {**shown, **status}}
 
 
 def twin(worker: str, *conditions: dict[str, Any]) -> Obj:
     """What a worker has of this attempt."""
     notes = {names.ATTEMPT: f"{AT}/0", names.WORKLOAD_UID: "w1", names.WORKER: worker}
-    meta = {
-        "name": "w",
-        "namespace": "ns",
-        "uid": f"{worker}-w",
-        "resourceVersion": "1",
-        "annotations": notes,
-    }
-    return {"metadata": meta, "spec": {}, "status": {"conditions": list(conditions)}}
+    meta = {"name": "w", "namespace": "ns", "uid": f"{worker}-w", "resourceVersion": "1"}
+    shown = {"conditions": list(conditions)}
+    return {"metadata": {**meta, "annotations": notes}, "spec": {}, "status": shown}
 
 
 def remote(name: str, *conditions: dict[str, Any], there: bool = True) -> Remote:
@@ -280,19 +263,11 @@ def test_no_decision_raises(claim: str, twin: Any, copy: Any, spec: Any) -> None
     reserved = {"type": "QuotaReserved", "status": "True", "lastTransitionTime": BEGUN_AT}
     owner = {"apiVersion": "example.com/v1", "kind": "Foo", "name": "a", "uid": "a", "controller": True}
     check = {"metadata": {"name": "check", "uid": "c", "resourceVersion": "1"}, "spec": {}}
-    status: dict[str, Any] = {
-        "conditions": [reserved],
-        "admissionChecks": [{"name": "check", "state": "Pending", "message": ""}],
-    }
-    if claim:
-        status["clusterName"] = claim
-    else:
-        status["nominatedClusterNames"] = ["w1"]
-    workload = {
-        "metadata": {**meta("foo-a"), "ownerReferences": [owner]},
-        "spec": {"podSets": []},
-        "status": status,
-    }
+    checks = [{"name": "check", "state": "Pending", "message": ""}]
+    where = {"clusterName": claim} if claim else {"nominatedClusterNames": ["w1"]}
+    status: dict[str, Any] = {"conditions": [reserved], "admissionChecks": checks, **where}
+    own = {**meta("foo-a"), "ownerReferences": [owner]}
+    workload = {"metadata": own, "spec": {"podSets": []}, "status": status}
     job = {"metadata": meta("a"), "spec": {"managedBy": names.MULTIKUEUE}}
     foreign = {
         "metadata": meta("foo-a", annotations={names.WORKLOAD_UID: "foo-a"}),

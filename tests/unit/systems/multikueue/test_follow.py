@@ -78,18 +78,9 @@ NOT_OURS = f'The owner is not managed by Kueue: Expecting .spec.managedBy to be 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"kind": None},
-            "No multikueue adapter found for owner kind example.com/v1, Kind=Toy",
-        ),
-        (
-            {"job": {**JOB, "spec": {"managedBy": "other"}}},
-            f'{NOT_OURS} "other"',
-        ),
-        (
-            {"job": {**JOB, "spec": {}}},
-            f'{NOT_OURS} ""',
-        ),
+        ({"kind": None}, "No multikueue adapter found for owner kind example.com/v1, Kind=Toy"),
+        ({"job": {**JOB, "spec": {"managedBy": "other"}}}, f'{NOT_OURS} "other"'),
+        ({"job": {**JOB, "spec": {}}}, f'{NOT_OURS} ""'),
     ],
     ids=["another kind", "another controller", "no controller"],
 )
@@ -214,10 +205,7 @@ def test_a_copy_that_runs_makes_the_check_ready_and_its_status_comes_back() -> N
         ((), '"a" is not among the workers any more'),
         ((replace(running(), listed=False),), '"a" is not among the workers any more'),
         ((remote("a", there=False),), 'its Workload on "a" is gone'),
-        (
-            (running(*ON, {**true("Evicted"), "message": "make room"}),),
-            '"a" has evicted it: make room',
-        ),
+        ((running(*ON, {**true("Evicted"), "message": "make room"}),), '"a" has evicted it: make room'),
         ((running(true("QuotaReserved")),), '"a" has evicted it: not admitted any more'),
         ((replace(remote("a", *ON), failure=TAKEN),), '"a" does not take it: toy is taken'),
     ],

@@ -36,6 +36,7 @@ from tests.unit.systems.multikueue.test_decide import (
 ATTEMPT = f"{AT}/0"
 TAKEN = RemoteFailure("ForeignObject", "b is taken", ATTEMPT)
 LOST = RemoteFailure("ConnectionLostError", "no route", ATTEMPT)
+NO_CLUSTER = "The AdmissionCheck's MultiKueueConfig names no cluster, or does not exist"
 
 
 def away(name: str, reason: str = "", failure: RemoteFailure | None = None) -> Remote:
@@ -61,12 +62,8 @@ def check(decision: Decision) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("remotes", "state", "message"),
     [
-        ((), "Pending", "The AdmissionCheck's MultiKueueConfig names no cluster, or does not exist"),
-        (
-            (replace(remote("a"), listed=False),),
-            "Pending",
-            "The AdmissionCheck's MultiKueueConfig names no cluster, or does not exist",
-        ),
+        ((), "Pending", NO_CLUSTER),
+        ((replace(remote("a"), listed=False),), "Pending", NO_CLUSTER),
         ((refusing("a"),), "Rejected", 'No worker can take it: "a": b is taken'),
         (
             (refusing("a"), refusing("b")),
@@ -222,28 +219,21 @@ def test_a_busy_worker_gets_no_second_step() -> None:
 
 # --- what an earlier attempt has left ----------------------------------------------------------------
 
+HELD: Obj = {"metadata": {**JOB["metadata"], "finalizers": ["x"]}}
+
 
 @pytest.mark.parametrize(
     ("there", "expected"),
     [
-        (remote("a"), '"a" still has Workload ns/w of an earlier attempt'),
+        (remote("a"), "Workload ns/w of an earlier attempt"),
+        (replace(remote("a", there=False), jobs=((TOY, JOB),)), "Toy ns/toy of an earlier attempt"),
         (
-            replace(remote("a", there=False), jobs=((TOY, JOB),)),
-            '"a" still has Toy ns/toy of an earlier attempt',
+            replace(remote("a", there=False), jobs=((TOY, HELD),)),
+            "Toy ns/toy (its finalizers stay) of an earlier attempt",
         ),
-        (
-            replace(
-                remote("a", there=False),
-                jobs=((TOY, {"metadata": {**JOB["metadata"], "finalizers": ["x"]}}),),
-            ),
-            '"a" still has Toy ns/toy (its finalizers stay) of an earlier attempt',
-        ),
-        (
-            replace(remote("a"), failure=LOST),
-            '"a" still has Workload ns/w of an earlier attempt: no route',
-        ),
+        (replace(remote("a"), failure=LOST), "Workload ns/w of an earlier attempt: no route"),
     ],
     ids=["a Workload", "a job", "finalizers", "a failure"],
 )
 def test_what_an_earlier_attempt_has_left_is_named(there: Remote, expected: str) -> None:
-    assert leftover(there) == expected
+    assert leftover(there) == f'"a" still has {expected}'

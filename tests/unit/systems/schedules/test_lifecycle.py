@@ -149,13 +149,24 @@ async def test_forbid_skips_and_says_because_of_what() -> None:
     )
 
 
-async def test_replace_stops_the_older_jobs() -> None:
-    assert jobs(await ran("replace")) == {FIRST: "Stopped", SECOND: ""}
-
-
-async def test_allow_runs_side_by_side() -> None:
-    server = await ran("allow")
-    assert jobs(server) == {FIRST: "", SECOND: ""} and len(status(server)["active"]) == 2
+@pytest.mark.parametrize(
+    ("name", "left"),
+    [
+        ("replace", {FIRST: "Stopped", SECOND: ""}),
+        ("allow", {FIRST: "", SECOND: ""}),
+        ("limits", {SECOND: "Succeeded", THIRD: "Succeeded"}),
+        ("deleted in its period", {SECOND: ""}),
+        ("deleted schedule", {FIRST: ""}),
+    ],
+)
+async def test_which_jobs_there_are_in_the_end(name: str, left: dict[str, str]) -> None:
+    server = await ran(name)
+    assert jobs(server) == left
+    assert len(created(server)) == len(left) + (name in ("limits", "deleted in its period"))
+    if name == "deleted schedule":
+        assert not server.list(FOURNOS_SCHEDULE)
+    else:
+        assert len(status(server).get("active") or ()) == list(left.values()).count("")
 
 
 async def test_failures_in_a_row_suspend_the_schedule_and_a_person_goes_on() -> None:
@@ -167,20 +178,6 @@ async def test_failures_in_a_row_suspend_the_schedule_and_a_person_goes_on() -> 
         replace(STORIES["failures"], script=(*STORIES["failures"].script, edit(suspend=None), PAUSE))
     )
     assert len(jobs(resumed.server)) == 3 and status(resumed.server)["failures"] == 1
-
-
-async def test_a_job_that_was_deleted_in_its_period_is_not_created_again() -> None:
-    server = await ran("deleted in its period")
-    assert created(server) == [FIRST, SECOND]
-
-
-async def test_limits_keep_the_newest() -> None:
-    assert list(jobs(await ran("limits"))) == [SECOND, THIRD]
-
-
-async def test_a_deleted_schedule_leaves_what_runs() -> None:
-    server = await ran("deleted schedule")
-    assert jobs(server) == {FIRST: ""} and not server.list(FOURNOS_SCHEDULE)
 
 
 # --- triggers: a fire by hand, once for each, that counts as active and moves no time --------------------
