@@ -66,14 +66,43 @@ class Fail(Exception):  # noqa: N818 - it is an outcome, and reads so where it i
 
 def from_client(error: FournosError) -> Fail:
     """Returns the Fail for an error of the packages client and insight."""
+    message, fix = error.message, error.fix
+    code = Exit.SERVER if isinstance(error, ApiError) else Exit.USAGE
     match error:
+        # of the API server, or of the connection to it
+        case NotAllowedError(status=0):
+            fix = "name a kubeconfig with --kubeconfig FILE"
+        case NotAllowedError(status=401):
+            message = f"the API server does not accept the credentials: {message}"
+            fix = "log in again, or choose other credentials with --context or --kubeconfig"
+        case NotAllowedError():
+            message = f"not allowed: {message}"
+            fix = "ask an administrator for this right, or choose another namespace with -n"
+        case NotInstalledError():
+            message = f"the cluster does not know this kind of object: {message}"
+            fix = (
+                "install the CRDs (kubectl apply -f manifests/crd.yaml), or choose the right cluster "
+                "with --context"
+            )
+        case NameTakenError():
+            fix, code = "choose another name, or use --generate-name", Exit.USAGE
+        case RefusedError():
+            code = Exit.USAGE
+        case ConflictError():
+            fix = "another client changed it meanwhile: try again"
+        case UnreachableError(cause=HistoryUnavailableError()):
+            pass
+        case UnreachableError(status=0):
+            message = f"no answer from the API server: {message}"
+            fix = "check the network and the address in the kubeconfig (--kubeconfig, --context)"
         case ApiError():
-            return _of_the_server(error)
-        case NotThereError() if error.message.startswith("namespaces "):
+            message, fix = f"the API server has a problem: {message}", "try again"
+        # of what was asked for
+        case NotThereError() if message.startswith("namespaces "):
             fix = "name another namespace with -n or FOURNOS_NAMESPACE; kubectl get namespaces lists them"
-            return Fail(error.message, fix=fix, code=Exit.NOT_FOUND)
+            code = Exit.NOT_FOUND
         case NotThereError():
-            return Fail(error.message, fix="list what there is: fournos list", code=Exit.NOT_FOUND)
+            fix, code = "list what there is: fournos list", Exit.NOT_FOUND
         case NoLogError() | MissingError():
             code = Exit.NOT_FOUND
         case RightsError() | NoHistoryError():
@@ -82,48 +111,4 @@ def from_client(error: FournosError) -> Fail:
             code = Exit.TIMEOUT
         case EndedError():
             code = Exit.FINISHED
-        case _:
-            code = Exit.USAGE
-    return Fail(error.message, fix=error.fix, code=code)
-
-
-def _of_the_server(error: ApiError) -> Fail:
-    """Returns the Fail for an error of the API server or of the connection to it."""
-    match error:
-        case NotAllowedError(status=0):
-            return Fail(error.message, fix="name a kubeconfig with --kubeconfig FILE", code=Exit.SERVER)
-        case NotAllowedError(status=401):
-            return Fail(
-                f"the API server does not accept the credentials: {error.message}",
-                fix="log in again, or choose other credentials with --context or --kubeconfig",
-                code=Exit.SERVER,
-            )
-        case NotAllowedError():
-            return Fail(
-                f"not allowed: {error.message}",
-                fix="ask an administrator for this right, or choose another namespace with -n",
-                code=Exit.SERVER,
-            )
-        case NotInstalledError():
-            return Fail(
-                f"the cluster does not know this kind of object: {error.message}",
-                fix="install the CRDs (kubectl apply -f manifests/crd.yaml), or choose the right cluster "
-                "with --context",
-                code=Exit.SERVER,
-            )
-        case NameTakenError():
-            return Fail(error.message, fix="choose another name, or use --generate-name")
-        case RefusedError():
-            return Fail(error.message, fix="correct the named fields and try again")
-        case ConflictError():
-            return Fail(error.message, fix="another client changed it meanwhile: try again", code=Exit.SERVER)
-        case UnreachableError(cause=HistoryUnavailableError()):
-            return Fail(error.message, fix=error.fix, code=Exit.SERVER)
-        case UnreachableError(status=0):
-            return Fail(
-                f"no answer from the API server: {error.message}",
-                fix="check the network and the address in the kubeconfig (--kubeconfig, --context)",
-                code=Exit.SERVER,
-            )
-        case _:
-            return Fail(f"the API server has a problem: {error.message}", fix="try again", code=Exit.SERVER)
+    return Fail(message, fix=fix, code=code)

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from fournos.client.errors import (
     DeletedError,
@@ -35,22 +35,6 @@ Seconds: TypeAlias = float | timedelta
 
 _TRIES: Final = 5
 """Patches of an object that others change at the same time."""
-
-
-class Decided(Protocol):
-    """What was decided about an object."""
-
-    @property
-    def change(self) -> Obj | None:
-        """The merge patch that carries it out; None if nothing is to be written."""
-
-
-D = TypeVar("D", bound=Decided)
-
-
-@dataclass(frozen=True, slots=True)
-class _Patch:
-    change: Obj
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,24 +178,22 @@ class AsyncHandle(View):
         if timeout:
             await self._until(holds, timeout, lambda seconds: f"{self.name}: {lacking} after {seconds:g} s")
 
-    async def _decided(self, decide: Callable[[], D]) -> D:
-        """Reads the object, decides, and applies the change of the decision to what was read alone.
+    async def _patch(self, change: Callable[[], Obj | None]) -> None:
+        """Reads the object and applies the merge patch that `change` makes of it; None changes nothing.
 
         The UID and the resourceVersion are preconditions of the merge patch: another object that took the
         name is never changed, and for one that has changed meanwhile it is decided again.
         """
         for left in reversed(range(_TRIES)):
             await self.refresh()
-            verdict = decide()
-            if verdict.change is None:
-                break
+            if (body := change()) is None:
+                return
             read = self._raw["metadata"]
             preconditions = {"uid": self.uid, "resourceVersion": read["resourceVersion"]}
-            meta = {**(verdict.change.get("metadata") or {}), **preconditions}
-            body = {**verdict.change, "metadata": meta}
+            body = {**body, "metadata": {**(body.get("metadata") or {}), **preconditions}}
             try:
                 self._take(await self._client.api.patch(self._resource, key_of(self._raw), body))
-                break
+                return
             except NotFoundError:
                 raise self._deleted() from None
             except InvalidError:
@@ -221,11 +203,6 @@ class AsyncHandle(View):
             except ConflictError:
                 if not left:
                     raise
-        return verdict
-
-    async def _patch(self, change: Callable[[], Obj]) -> None:
-        """As `_decided`, for a merge patch that `change` makes of the object as last read."""
-        await self._decided(lambda: _Patch(change()))
 
     async def _changes(self) -> AsyncGenerator[Obj, None]:
         """Yields the current object, then the object after each change.  Raises DeletedError."""

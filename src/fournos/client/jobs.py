@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import Phase
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from fournos.insight.explanation import Explanation
 
 
+D = TypeVar("D", StopVerdict, HoldVerdict)
 _EXPLAINED: Final = 5.0
 """Seconds that an explanation may take after a timeout."""
 
@@ -206,6 +207,17 @@ class AsyncJob(AsyncWork, JobView):
     async def release(self) -> HoldVerdict:
         """Queues a held job again."""
         return await self._decided(lambda: decide_release(self._raw, clock=self._client.now()))
+
+    async def _decided(self, decide: Callable[[], D]) -> D:
+        """Applies the change of a decision about the job as it is read now, and returns the decision."""
+        verdicts: list[D] = []
+
+        def change() -> Obj | None:
+            verdicts.append(decide())
+            return verdicts[-1].change
+
+        await self._patch(change)
+        return verdicts[-1]
 
     async def retry(self, /, **changes: Any) -> AsyncJob:
         """Submits the spec again as a new job.  `changes` are fields of the spec, such as priority="high".
