@@ -17,7 +17,7 @@ from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.kube.transport import Backoff
 from fournos.engine.runtime.logs import redact
 from fournos.history.blobs import Blobs
-from fournos.history.logs.stored import ContainerLog, failing_line, pod_key, readable_ids
+from fournos.history.logs.stored import ContainerLog, failing_line, readable_ids
 from fournos.history.records import Identity
 from fournos.history.store.database import NamespaceFullError, StoreUnavailableError, StoreUsageError
 
@@ -209,13 +209,15 @@ class LogCollector:
         stored = {each.id: each.bytes for each in await rows.logs(identity)}
         if container.id in stored:
             return  # by an earlier process
-        pod, left = pod_key(container, identity.namespace), max(0, self._most - sum(stored.values()))
+        pod, left = Key(identity.namespace, container.pod), max(0, self._most - sum(stored.values()))
         pieces = await _in_time(server.log_stream(pod, container=container.container))
         text = await masked_text(pieces, left)
         packed = await asyncio.to_thread(text.packed)
         # Each process has the same key for it: two of them overlap for a while, and store the same.
         key = f"{identity.uid}/logs/{container.pod_uid}/{container.container}"
-        failing = await asyncio.to_thread(_failing, packed) if container.exit_code else None
+        failing = None
+        if container.exit_code:
+            failing = await asyncio.to_thread(lambda: failing_line(lines_of(packed)))
         line, shown = failing or (None, "")
         if await rows.claim_blob(identity, key, len(packed)):
             await self._blobs.write(key, packed)
@@ -232,7 +234,3 @@ class LogCollector:
             )
         else:
             log.info("the history has no run of %s any more: its log is not stored", container.pod)
-
-
-def _failing(packed: bytes) -> tuple[int, str] | None:
-    return failing_line(lines_of(packed))

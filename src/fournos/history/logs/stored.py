@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from fournos.engine.kube.resource import Key, Obj, is_terminating, owner_uids, uid_of
+from fournos.engine.kube.resource import Obj, is_terminating, owner_uids, uid_of
 from fournos.history.records import api_row
 from fournos.insight.children import RUN_LABEL, Children, label_of, task_of
 from fournos.insight.failure import RESOLVER
@@ -109,10 +109,6 @@ def _started(pod: Obj, task: str, attempt: int) -> Iterator[StartedContainer]:
 def readable_ids(pod: Obj) -> list[tuple[str, str]]:
     """Returns `ContainerLog.id` of the containers of a pod whose logs can be stored."""
     return [one.log.id for one in _started(pod, "", RESOLVER_ATTEMPT) if one.readable]
-
-
-def pod_key(log: ContainerLog, namespace: str) -> Key:
-    return Key(namespace, log.pod)
 
 
 def chosen(

@@ -17,7 +17,7 @@ from fournos.history.records import Document, Identity, Scope, uid_in
 from fournos.history.regressions.judge import JUDGED, other_images
 from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Received, Test
-from fournos.history.store.rows import identity_of, identity_text, indexed, unpack, within
+from fournos.history.store.rows import identity_of, indexed, unpack, within
 from fournos.history.store.runs import HistoryStore, find_number, number_of
 from fournos.history.store.schema import Time, kpi_values, labels, runs, series, tests
 from fournos.history.store.writes import MAX_TESTS, prepare, put_tests
@@ -117,7 +117,7 @@ class Results:
             runs.c.uid.in_(uids)
         )
         rows = await self._store.rows(statement)
-        return {identity_text(row): row.name for row in rows}
+        return {identity_of(row).text: row.name for row in rows}
 
     async def series(
         self,
@@ -162,7 +162,7 @@ class Results:
         statement = _newest_points(conditions, scope, JUDGED)
         values: dict[str, list[float]] = {}
         for row in await self._store.rows(statement):
-            if identity_text(row) not in left_out:
+            if identity_of(row).text not in left_out:
                 values.setdefault(row.id, []).append(row.measured)
         return values
 
@@ -185,7 +185,7 @@ def _points(rows: Iterable[Any]) -> tuple[Point, ...]:
     """Returns the points of a series, the oldest first; several values of a run are one point."""
     by_run: dict[str, list[Any]] = {}
     for row in rows:
-        by_run.setdefault(identity_text(row), []).append(row)
+        by_run.setdefault(identity_of(row).text, []).append(row)
     points = [
         Point(
             run,

@@ -139,11 +139,6 @@ def identity_of(row: Any) -> Identity:
     return Identity(row.cluster, row.namespace, row.uid)
 
 
-def identity_text(row: Any) -> str:
-    """Returns `Identity.text` of such a row."""
-    return identity_of(row).text
-
-
 def row_of(run: Run) -> dict[str, Any]:
     """Returns the row of a run in `runs`, without the store's own key."""
     plain = {name: getattr(run, name) for name in _PLAIN}
