@@ -98,6 +98,8 @@ class ObjectCaches:
             # As the API server answers where RBAC lets us read one namespace only.
             raise ForbiddenError(f"{resource} is watched in namespace {watched}", status=403)
         objects = store.by(_NAMESPACE, namespace) if namespace else store
+        if not selector:
+            return Listing(list(objects), "")
         return Listing([one for one in objects if matches(one["metadata"].get("labels") or {})], "")
 
     def _readable(self, resource: Resource) -> Store:

@@ -125,7 +125,7 @@ async def check_left_out(server: DoctorServer, place: ExaminedNamespaces) -> Fin
         text, fix = f"{_FILE}: {error}", f"correct it: {_EDIT}"
         yield DoctorFinding("Kueue", "configuration", Level.FAULT, text, fix)
         return
-    labels, _ = await _labels(server, place)
+    labels = await _labels(server, place) or {_NAME_LABEL: place.namespace}
     managed = selected(document.get("managedJobsNamespaceSelector") or {}, labels)
     if managed and document.get("manageJobsWithoutQueueName"):
         text = "Kueue holds back the resolve Jobs and pods of every FournosJob (manageJobsWithoutQueueName)"
@@ -139,12 +139,12 @@ async def check_left_out(server: DoctorServer, place: ExaminedNamespaces) -> Fin
         yield DoctorFinding("Kueue", what, Level.OK, f"as ConfigMap {KUEUE_CONFIGURATION} says")
 
 
-async def _labels(server: DoctorServer, place: ExaminedNamespaces) -> tuple[Mapping[str, str], bool]:
-    """The labels of the namespace of the jobs, and whether they could be read; else that of its name."""
+async def _labels(server: DoctorServer, place: ExaminedNamespaces) -> Mapping[str, str] | None:
+    """The labels of the namespace of the jobs; None if they may not be read."""
     found = await or_error(server.get(NAMESPACE, Key("", place.namespace)))
     if isinstance(found, KubeError):
-        return {_NAME_LABEL: place.namespace}, False
-    return {_NAME_LABEL: place.namespace, **(found["metadata"].get("labels") or {})}, True
+        return None
+    return {_NAME_LABEL: place.namespace, **(found["metadata"].get("labels") or {})}
 
 
 def selected(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
@@ -183,6 +183,7 @@ async def check_queues(server: DoctorServer, place: ExaminedNamespaces) -> Findi
     for queue in local_queues:
         yield _queue("LocalQueue", queue, f"leads to ClusterQueue {leads_to[name_of(queue)]}")
     flavors = await or_error(server.list(RESOURCE_FLAVOR))
+    labels = await _labels(server, place)
     for name in sorted({*leads_to.values()} - {""}):
         what = f"ClusterQueue {name}"
         cluster_queue = await or_error(server.get(CLUSTER_QUEUE, Key("", name)))
@@ -201,9 +202,8 @@ async def check_queues(server: DoctorServer, place: ExaminedNamespaces) -> Findi
             text = f"it does not cover {names.SLOT_RESOURCE}: no FournosJob can be admitted"
             fix = f"add {names.SLOT_RESOURCE} to its coveredResources, as in {_CONFIG}"
             yield DoctorFinding("Queues", what, Level.FAULT, text, fix)
-        labels, known = await _labels(server, place)
         selector = spec_of(cluster_queue).get("namespaceSelector")
-        if known and (selector is None or not selected(selector, labels)):
+        if labels is not None and (selector is None or not selected(selector, labels)):
             access = (selector or {}).get("matchLabels") or {"fournos.dev/queue-access": "true"}
             pairs = " ".join(f"{label}={value}" for label, value in access.items())
             text = f"its namespaceSelector does not select namespace {place.namespace}"

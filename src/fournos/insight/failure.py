@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
@@ -158,10 +158,6 @@ def _of_pod(pod: Obj) -> tuple[Category | None, str]:
 
 def _of_steps(steps: Iterable[Mapping[str, Any]]) -> str:
     """The error of the first step that failed; Tekton skips the steps after it."""
-    return next(_endings(steps), "")
-
-
-def _endings(steps: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     for step in steps:
         ended = step.get("terminated") or {}
         code = ended.get("exitCode")
@@ -169,7 +165,8 @@ def _endings(steps: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             why = f" ({ended['reason']})" if ended.get("reason") not in (None, "Error", "Completed") else ""
             last = f"step {step.get('name')} ended with exit code {code}{why}"
             own = _own_words(ended)
-            yield f"{own} ({last})" if own else last
+            return f"{own} ({last})" if own else last
+    return ""
 
 
 def _said(pod: Obj | None, verdict: str) -> str:

@@ -64,11 +64,10 @@ def _known(kinds: Iterable[Framework]) -> str:
 
 def row_of(framework: Framework) -> tuple[str, str, str, str]:
     """The name of the kind, how its objects are held, what they ask for, and what ends them."""
-    return framework.name, _held(framework), _asked(framework), _end_rule(framework)
-
-
-def _held(one: Framework) -> str:
-    return f"{one.hold.path}={_value(one.hold.held)}"
+    hold = framework.hold
+    held = str(hold.held).lower() if isinstance(hold.held, bool) else str(hold.held)
+    ends = ", ".join(map(_end_rule, framework.finished))
+    return framework.name, f"{hold.path}={held}", _asked(framework), ends
 
 
 def _asked(framework: Framework) -> str:
@@ -77,15 +76,8 @@ def _asked(framework: Framework) -> str:
     return ", ".join(f"{name}={amount}" for name, amount in framework.default_requests.items())
 
 
-def _end_rule(framework: Framework) -> str:
-    def words(rule: FinishRule) -> str:
-        return f"condition {rule.condition}" if rule.condition else str(rule.path)
-
-    return ", ".join(map(words, framework.finished))
-
-
-def _value(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _end_rule(rule: FinishRule) -> str:
+    return f"condition {rule.condition}" if rule.condition else str(rule.path)
 
 
 async def find_object(
@@ -228,7 +220,8 @@ def _waiting(facts: FrameworkFacts, queue: WaitFacts) -> Explanation:
         ),
     )
     explained = in_queue(facts.obj, facts.workload, queue, words)
-    if facts.workload is None and (over := _over(facts)):
+    if facts.workloads and facts.workload is None:
+        over = f"{name_of(facts.obj)} still waits, although its Workload has ended: it will not start."
         return replace(explained, verdict=over)
     return explained
 
@@ -239,13 +232,6 @@ def _unqueued(found: FrameworkFacts) -> tuple[str, ...]:
         "see whether an operator runs that knows the kind: fournos run --enable frameworks "
         "(FOURNOS_FRAMEWORKS_FILE, FOURNOS_FRAMEWORKS_KINDS)",
     )
-
-
-def _over(facts: FrameworkFacts) -> str:
-    """The verdict for an object whose Workload finished while it was still suspended; "" if it has none."""
-    if not facts.workloads:
-        return ""
-    return f"{name_of(facts.obj)} still waits, although its Workload has ended: it will not start."
 
 
 def _running(facts: FrameworkFacts) -> Explanation:
