@@ -34,7 +34,7 @@ from tests.history import a_run as stored_run
 from tests.history import at, keep_logs
 from tests.history import ended as ended_run
 from tests.unit.client.world import NS, SPEC, Api
-from tests.unit.web.page import AllRights, Visit, show, visit
+from tests.unit.web.page import AllRights, show, visit
 from tests.unit.web.pages.test_logs import a_run
 
 TIMES = {
@@ -320,33 +320,31 @@ async def a_job(phase: str = "Running") -> tuple[Api, dict[str, str]]:
     return api, {"uid": api.job("one")["metadata"]["uid"]}
 
 
-async def act(here: Visit, action: Any, form: dict[str, str]) -> Any:
-    return await action(here.call(name="one"), form)
+async def act(api: Api, action: Any, form: dict[str, str]) -> Any:
+    async with visit(api) as here:
+        return await action(here.call(name="one"), form)
 
 
 async def test_stop_writes_shutdown() -> None:
     api, form = await a_job()
-    async with visit(api) as here:
-        done = await act(here, actions.stop, form)
-        assert (done.location, api.job("one")["spec"]["shutdown"]) == (f"/jobs/{NS}/one", "Stop")
-        assert done.notice == "one: stopping, its finally tasks run."
-        await act(here, actions.stop, {**form, "now": "yes"})
-        assert api.job("one")["spec"]["shutdown"] == "Terminate"
+    done = await act(api, actions.stop, form)
+    assert (done.location, api.job("one")["spec"]["shutdown"]) == (f"/jobs/{NS}/one", "Stop")
+    assert done.notice == "one: stopping, its finally tasks run."
+    await act(api, actions.stop, {**form, "now": "yes"})
+    assert api.job("one")["spec"]["shutdown"] == "Terminate"
 
 
 async def test_a_job_is_held_and_released() -> None:
     api, form = await a_job("Pending")
-    async with visit(api) as here:
-        done = await act(here, actions.hold, form)
-        assert (done.notice, api.job("one")["spec"]["suspend"]) == ("one is held: it leaves the queue.", True)
-        done = await act(here, actions.unhold, form)
-        assert (done.location, api.job("one")["spec"]["suspend"]) == (f"/jobs/{NS}/one", False)
+    done = await act(api, actions.hold, form)
+    assert (done.notice, api.job("one")["spec"]["suspend"]) == ("one is held: it leaves the queue.", True)
+    done = await act(api, actions.unhold, form)
+    assert (done.location, api.job("one")["spec"]["suspend"]) == (f"/jobs/{NS}/one", False)
 
 
 async def test_delete_deletes_that_job() -> None:
     api, form = await a_job()
-    async with visit(api) as here:
-        assert (await act(here, actions.delete, form)).location == "/jobs"
+    assert (await act(api, actions.delete, form)).location == "/jobs"
     assert api.server.find(FOURNOS_JOB, Key(NS, "one")) is None
 
 
@@ -354,17 +352,15 @@ async def test_delete_deletes_that_job() -> None:
 async def test_another_job_of_the_same_name_is_left_alone(action: Any) -> None:
     api, _ = await a_job("Failed")
     before = api.job("one")
-    async with visit(api) as here:
-        with pytest.raises((PageError, FournosError, KubeError)):
-            await act(here, action, {"uid": "of-an-earlier-job"})
+    with pytest.raises((PageError, FournosError, KubeError)):
+        await act(api, action, {"uid": "of-an-earlier-job"})
     assert api.job("one") == before
     assert len(api.server.list(FOURNOS_JOB)) == 1
 
 
 async def test_retry_submits_the_spec_of_an_ended_job() -> None:
     api, form = await a_job("Failed")
-    async with visit(api) as here:
-        done = await act(here, actions.retry, form)
+    done = await act(api, actions.retry, form)
     name = done.location.rpartition("/")[2]
     assert api.job(name)["spec"] == api.job("one")["spec"]
     assert "is submitted with the spec of one" in done.notice
@@ -372,9 +368,8 @@ async def test_retry_submits_the_spec_of_an_ended_job() -> None:
 
 async def test_retry_of_a_job_that_runs_is_refused() -> None:
     api, form = await a_job()
-    async with visit(api) as here:
-        with pytest.raises(PageError, match="has not ended"):
-            await act(here, actions.retry, form)
+    with pytest.raises(PageError, match="has not ended"):
+        await act(api, actions.retry, form)
 
 
 def about(spec: dict[str, Any], phase: str = "Running", *, live: bool = True) -> JobSubject:
@@ -415,10 +410,9 @@ GONE = {"uid": "uid-gone"}
 
 async def test_keep_release_and_delete_in_the_history() -> None:
     api = Recording()
-    async with visit(api) as here:
-        await act(here, actions.keep, {**GONE, "reason": "baseline"})
-        await act(here, actions.release, GONE)
-        await act(here, actions.forget, GONE)
+    await act(api, actions.keep, {**GONE, "reason": "baseline"})
+    await act(api, actions.release, GONE)
+    await act(api, actions.forget, GONE)
     assert api.written == [
         ("PUT", f"{RUNS}/uid-gone/keep", {"reason": "baseline"}),
         ("DELETE", f"{RUNS}/uid-gone/keep", None),
@@ -440,15 +434,13 @@ async def test_a_mark_of_keep_is_shown_and_can_be_taken_away() -> None:
 
 async def test_a_job_that_is_gone_is_retried_from_the_history() -> None:
     api = Recording()
-    async with visit(api) as here:
-        done = await act(here, actions.retry, GONE)
+    done = await act(api, actions.retry, GONE)
     assert api.job(done.location.rpartition("/")[2])["spec"] == {**SPEC, "owner": "ann"}
 
 
 async def test_a_job_that_is_gone_is_not_stopped() -> None:
-    async with visit(Recording()) as here:
-        with pytest.raises(PageError, match="is gone"):
-            await act(here, actions.stop, GONE)
+    with pytest.raises(PageError, match="is gone"):
+        await act(Recording(), actions.stop, GONE)
 
 
 # --- which buttons are shown ---------------------------------------------------------------------
