@@ -222,11 +222,7 @@ def test_resolve_jobs_run_as_the_resolver_and_once() -> None:
 
 # --- Images are pinned by digest ---------------------------------------------------------------------
 
-CONTAINERFILES = sorted(
-    path
-    for folder in (".", "bundle", "dev/mock-resolve", "tests/fakes/flux")
-    for path in (ROOT / folder).glob("Containerfile*")
-)
+CONTAINERFILES = [path for path in ROOT.rglob("*Containerfile*") if not {".venv", "build"} & set(path.parts)]
 PULLED = re.compile(r"^(?:FROM|ARG BASE=) ?((?!docker\.io/local/)[\w.-]+\.\w+/\S+)", re.MULTILINE)
 """Images under docker.io/local/ are made here."""
 BY_VERSION = {"registry.k8s.io/kubectl:v1.34.4"}

@@ -22,7 +22,6 @@ from fournos.engine.kube.errors import (
     ForbiddenError,
     GoneError,
     InvalidError,
-    NoSuchResourceError,
     NotFoundError,
     NotLeaderError,
     ServerError,
@@ -497,19 +496,6 @@ async def test_a_lookup_that_hangs_holds_one_thread_and_no_other_request(names: 
 
 # --- faults -----------------------------------------------------------------------------------------
 # The client against a scripted API server that fails, refuses its token, or does not answer.
-
-
-async def test_errors_are_typed() -> None:
-    answers = [
-        status(404, "NotFound", name="x"),
-        text("404 page not found", 404),
-        status(409, "Conflict"),
-        text("<html>", 502),
-    ]
-    async with ScriptedServer(answers) as server, server.client() as client:
-        for kind in (NotFoundError, NoSuchResourceError, ConflictError, ServerError):
-            with pytest.raises(kind):
-                await client.get(JOBS, X)
 
 
 async def test_429_holds_back_the_next_request_for_as_long_as_asked() -> None:

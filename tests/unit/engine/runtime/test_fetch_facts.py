@@ -39,6 +39,18 @@ def server() -> Server:
     return server
 
 
+class Listening(Connection):
+    """Notes how logs are asked for."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(server)
+        self.how: list[dict[str, Any]] = []
+
+    async def logs(self, pod: Key, **how: Any) -> AsyncIterator[str]:
+        self.how.append(how)
+        return await super().logs(pod, **how)
+
+
 async def answer_to(server: Server, question: Question) -> Answer:
     return (await answer(Connection(server), [question]))[question]
 
@@ -95,20 +107,14 @@ async def test_the_newest_pod_s_last_lines_without_secrets(server: Server) -> No
 
 async def test_a_long_last_line_is_read_and_searched_in_part(server: Server) -> None:
     make_pod(server, "p", "main")
-    limits: list[int | None] = []
-
-    class Listening(Connection):
-        async def logs(self, pod: Key, *, limit_bytes: int | None = None, **how: Any) -> AsyncIterator[str]:
-            limits.append(limit_bytes)
-            return await super().logs(pod, limit_bytes=limit_bytes, **how)
-
+    api = Listening(server)
     server.logs[Key("ns", "p")] = ["eyJ-" * 2**20]
     begin = time.process_time()
     question = LogTail("ns", "job=x", lines=1)
-    found = (await answer(Listening(server), [question]))[question]
+    found = (await answer(api, [question]))[question]
     assert time.process_time() - begin < 1.0
     assert found == Present(("eyJ-" * MAX_LINE)[:MAX_LINE])
-    assert limits == [2**20]
+    assert [how["limit_bytes"] for how in api.how] == [2**20]
 
 
 async def test_a_key_of_many_lines_is_one_secret(server: Server) -> None:
@@ -143,15 +149,9 @@ async def test_no_pod_is_absent_and_a_pod_without_log_unknown(server: Server) ->
 async def test_the_container_is_the_one_asked_for_or_the_main_one(
     server: Server, requested: str | None, annotations: dict[str, str], expected: str
 ) -> None:
-    containers: list[str | None] = []
-
-    class Listening(Connection):
-        async def logs(self, pod: Key, *, container: str | None = None, **how: Any) -> AsyncIterator[str]:
-            containers.append(container)
-            return await super().logs(pod, container=container, **how)
-
     make_pod(server, "p", "first", "second", **annotations)
     server.logs[Key("ns", "p")] = []
     question = LogTail("ns", "job=x", container=requested)
-    await answer(Listening(server), [question])
-    assert containers == [expected]
+    api = Listening(server)
+    await answer(api, [question])
+    assert [how["container"] for how in api.how] == [expected]

@@ -132,6 +132,25 @@ async def test_a_review_that_never_stops_asking_is_a_fault() -> None:
         await decide(webhook(insatiable), request(), Connection(Server()), seconds=1)
 
 
+async def reviewed(access: UserAccess, status: dict[str, Any]) -> tuple[Answer, Obj]:
+    """The answer to this question, and the spec of the one review that was sent for it."""
+    sent: list[Obj] = []
+    answers: list[Answer] = []
+
+    class Reviewer(Connection):
+        async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
+            sent.append(obj["spec"])
+            return {**obj, "status": status}
+
+    def review(request: Request, facts: Facts) -> Review:
+        answers.append(facts.require(access))
+        return Review()
+
+    await decide(webhook(review), request(), Reviewer(Server()), seconds=1)
+    (spec,), (answer,) = sent, answers
+    return answer, spec
+
+
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
@@ -142,20 +161,9 @@ async def test_a_review_that_never_stops_asking_is_a_fault() -> None:
     ],
 )
 async def test_rights_are_asked_for_the_user_in_full(status: dict[str, Any], expected: Answer) -> None:
-    sent: list[Obj] = []
-
-    class Reviewer(Connection):
-        async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
-            sent.append(obj)
-            return {**obj, "status": status}
-
-    def review(request: Request, facts: Facts) -> Review:
-        assert facts.require(UserAccess(request.user, "create", TOY, "ns")) == expected
-        return Review()
-
-    await decide(webhook(review), request(), Reviewer(Server()), seconds=1)
-    (body,) = sent
-    assert body["spec"] == {
+    answer, spec = await reviewed(UserAccess(request().user, "create", TOY, "ns"), status)
+    assert answer == expected
+    assert spec == {
         "user": "alice",
         "uid": "u",
         "groups": ["dev"],
@@ -171,19 +179,8 @@ async def test_rights_are_asked_for_the_user_in_full(status: dict[str, Any], exp
 
 
 async def test_a_right_to_one_name_is_asked_by_that_name() -> None:
-    sent: list[Obj] = []
-
-    class Reviewer(Connection):
-        async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
-            sent.append(obj["spec"]["resourceAttributes"])
-            return {**obj, "status": {"allowed": True}}
-
-    def review(request: Request, facts: Facts) -> Review:
-        facts.require(UserAccess(request.user, "use", TOY, name="one"))
-        return Review()
-
-    await decide(webhook(review), request(), Reviewer(Server()), seconds=1)
-    (attributes,) = sent
+    _, spec = await reviewed(UserAccess(request().user, "use", TOY, name="one"), {"allowed": True})
+    attributes = spec["resourceAttributes"]
     assert (attributes["verb"], attributes["namespace"], attributes["name"]) == ("use", "", "one")
 
 
