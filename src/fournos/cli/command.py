@@ -73,7 +73,7 @@ class Cli:
                 owner=self.me,
             )
             async with connection as client:
-                client.now = self.world.now
+                client.now, client.dial = self.world.now, self.world.dial
                 yield client
 
     @property

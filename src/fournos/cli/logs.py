@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, aclosing
+from contextlib import aclosing
 from functools import partial
 from typing import Annotated, Any, Final, cast
 
@@ -15,15 +15,12 @@ from rich.text import Text
 from fournos.cli.command import Cli
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.find import NameArgument, find_job
-from fournos.client.connection import Api
 from fournos.client.history import AsyncHistory
 from fournos.client.history_logs import LogSelection, lines_or
-from fournos.client.logs import LogLine, followed_lines, printed_lines
-from fournos.insight.dispatch import ManagerCluster, is_dispatched, on_worker
+from fournos.client.logs import LogLine, live_lines
 from fournos.insight.errors import MissingError, NoLogError
 from fournos.insight.failure import WantedLogs
-from fournos.insight.source import kueue_namespace
-from fournos.insight.values import Obj, is_terminal, uid_of
+from fournos.insight.values import uid_of
 
 _COLOUR_CODE: Final = re.compile(r"\x1b\[[0-9;:]*m")
 _COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue", "red")
@@ -92,22 +89,9 @@ async def logs(
             return
         wanted = WantedLogs(resolver=resolver, tasks=not resolver, task=task, attempt=attempt)
         try:
-            await _of_pods(cli, session.api, job, wanted, printer, follow=follow, tail=tail)
+            await show(live_lines(session, job, wanted, tail, follow=follow), printer)
         except NoLogError as error:
             await show(lines_or(error, stored(uid_of(job))), printer)
-
-
-async def _of_pods(
-    cli: Cli, api: Api, job: Obj, asked: WantedLogs, printer: Printer, *, follow: bool, tail: int | None
-) -> None:
-    """Prints what the job's pods print, on the worker cluster that runs it.  Raises NoLogError."""
-    async with AsyncExitStack() as stack:
-        if is_dispatched(job):
-            manager = ManagerCluster(api, cli.world.dial, cli.world.now, kueue_namespace())
-            api, job = await stack.enter_async_context(on_worker(manager, job))
-        wanted = asked.in_phase_of(job, follow=follow)
-        reader = followed_lines if follow and not is_terminal(job) else printed_lines
-        await show(reader(api, job, wanted, tail), printer)
 
 
 _BEFORE: Final = 10

@@ -15,7 +15,7 @@ from weakref import WeakSet
 from fournos.client.errors import translated
 from fournos.client.views import View, html_table
 from fournos.client.watches import Watches
-from fournos.engine.kube.api import Api as Api
+from fournos.engine.kube.api import Api
 from fournos.engine.kube.client import Client as HttpClient
 from fournos.engine.kube.credentials import Credentials, in_cluster, load
 from fournos.engine.kube.credentials import contexts as contexts
@@ -178,7 +178,7 @@ class ClientConnection:
         self.owner: str = source.owner() if owner is None else owner
         self.queue_name: str = source.local_queue()
         self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
-        self._dial: Dial = dial
+        self.dial: Dial = dial
         self._patience = patience
         _CONNECTIONS.add(self)
         self._has_history = True
@@ -216,7 +216,7 @@ class ClientConnection:
         from fournos.insight.dispatch import ManagerCluster, on_worker
 
         namespace = source.kueue_namespace()
-        return on_worker(ManagerCluster(self.api, self._dial, self.now, namespace), job)
+        return on_worker(ManagerCluster(self.api, self.dial, self.now, namespace), job)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} namespace={self.namespace!r} owner={self.owner!r}>"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, aclosing, suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
@@ -26,7 +26,7 @@ from fournos.client.errors import (
     typed_iterator,
 )
 from fournos.client.handles import AsyncWork, ObjectEvent
-from fournos.client.logs import LogLine, followed_lines, printed_lines
+from fournos.client.logs import LogLine, live_lines
 from fournos.client.views import JobView
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Obj
@@ -38,7 +38,6 @@ from fournos.insight.values import status_of
 if TYPE_CHECKING:
     from fournos.client.connection import ClientConnection, MeasuredResults
     from fournos.client.submission import Repeat
-    from fournos.client.watches import Watches
     from fournos.insight.explanation import Explanation
 
 
@@ -100,10 +99,13 @@ class AsyncJob(AsyncWork, JobView):
         """
         asked, printed = WantedLogs(resolver=resolver, tasks=not resolver, task=task, attempt=attempt), False
         try:
-            async with aclosing(cast(Any, self._live_logs(asked, tail, follow=follow))) as lines:
+            await self.refresh()
+            live = live_lines(self._client, self._raw, asked, tail, follow=follow)
+            async with aclosing(cast(Any, live)) as lines:
                 async for line in lines:
-                    printed = True
-                    yield line
+                    if line.source:
+                        printed = True
+                        yield line
         except (DeletedError, NoLogError) as error:
             if printed:
                 raise
@@ -120,31 +122,6 @@ class AsyncJob(AsyncWork, JobView):
             async with aclosing(lines_or(error, stored)) as lines:
                 async for line in lines:
                     yield line
-
-    async def _live_logs(
-        self, asked: WantedLogs, tail: int | None, *, follow: bool
-    ) -> AsyncIterator[LogLine]:
-        """Yields the lines that the pods have; of a job that is being resolved the resolver's first."""
-        from fournos.insight.dispatch import is_dispatched
-
-        await self.refresh()
-        logs = asked.in_phase_of(self._raw, follow=follow)
-        going = follow and not self.ended
-        async with AsyncExitStack() as stack:
-            api, raw = self._client.api, self._raw
-            watches: Watches | None = self._client.watches
-            if is_dispatched(raw):
-                api, raw = await stack.enter_async_context(self._client._on_worker(raw))
-                watches = None  # they are the manager's
-            lines = (
-                followed_lines(api, raw, logs, tail, watches)
-                if going
-                else printed_lines(api, raw, logs, tail)
-            )
-            async with aclosing(cast(Any, lines)) as found:
-                async for line in found:
-                    if line.source:
-                        yield line
 
     @typed
     async def tasks(self) -> list[Task]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 from fournos.api.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.api.phase import UNQUEUED
@@ -16,6 +18,9 @@ from fournos.insight.children import Children, children
 from fournos.insight.failure import LogSource, WantedLogs, nothing, sources
 from fournos.insight.values import is_terminal, name_of, phase_of
 
+if TYPE_CHECKING:
+    from fournos.client.connection import ClientConnection
+
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
@@ -26,6 +31,31 @@ class LogLine:
     text: str
     notice: bool = False
     """True if the line is not part of the log but about it: the pod is gone, or lines may be missing."""
+
+
+async def live_lines(
+    client: ClientConnection, job: Obj, asked: WantedLogs, tail: int | None, *, follow: bool
+) -> AsyncIterator[LogLine]:
+    """Yields what the pods of a job have; while it is being resolved, the lines of the resolver first.
+
+    Those of a dispatched job are read on its worker.  Raises NoLogError.
+    """
+    from fournos.insight.dispatch import is_dispatched
+
+    async with AsyncExitStack() as stack:
+        api, watches = client.api, client.watches
+        if is_dispatched(job):
+            api, job = await stack.enter_async_context(client._on_worker(job))
+            watches = Watches(api)
+        logs = asked.in_phase_of(job, follow=follow)
+        lines = (
+            followed_lines(api, job, logs, tail, watches)
+            if follow and not is_terminal(job)
+            else printed_lines(api, job, logs, tail)
+        )
+        async with aclosing(cast(Any, lines)) as found:
+            async for line in found:
+                yield line
 
 
 async def container_lines(
@@ -59,7 +89,7 @@ async def printed_lines(api: Api, job: Obj, logs: WantedLogs, tail: int | None) 
 
 
 async def followed_lines(
-    api: Api, job: Obj, logs: WantedLogs, tail: int | None, watches: Watches | None = None
+    api: Api, job: Obj, logs: WantedLogs, tail: int | None, watches: Watches
 ) -> AsyncIterator[LogLine]:
     """Yields the lines of each container from its start, until the job, or its resolve phase, has ended.
 
@@ -89,7 +119,7 @@ class _Reading:
         self._lines = lines
         self._readers: dict[LogSource, asyncio.Task[None]] = {}
 
-    async def run(self, job: Obj, watches: Watches | None) -> None:
+    async def run(self, job: Obj, watches: Watches) -> None:
         try:
             job = await self._to_end(job, watches)
             # The watch event of the job's end may arrive before that of a short-lived container, so a live
@@ -107,7 +137,7 @@ class _Reading:
             if not (task := asyncio.current_task()) or not task.cancelling():
                 await self._lines.put(None)
 
-    async def _to_end(self, job: Obj, watches: Watches | None) -> Obj:
+    async def _to_end(self, job: Obj, watches: Watches) -> Obj:
         warned = False
         kinds = (JOB, PIPELINE_RUN, TASK_RUN, POD)
         async with Follower(self._api, job, kinds, watches=watches) as follower:

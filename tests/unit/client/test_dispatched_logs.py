@@ -17,7 +17,7 @@ fleet = test_worker_logs.fleet
 
 def client(fleet: Identities) -> AsyncClient:
     found = AsyncClient(api=fleet.api, namespace=NS)  # type: ignore[arg-type]
-    found._dial = fleet._dial
+    found.dial = fleet._dial
     return found
 
 
