@@ -74,10 +74,6 @@ class ObjectCaches:
         reflector = self._reflectors.get(resource)
         return frozenset(reflector.store.values(_NAMESPACE) if reflector else ())
 
-    def wake(self) -> None:
-        """Ends a waiting `change`."""
-        self._changed.set()
-
     async def change(self, *, within: float | None = None) -> None:
         """Waits for the next change, for at most `within` seconds.  Several changes may count as one."""
         with suppress(TimeoutError):

@@ -219,29 +219,27 @@ def has_started(obj: Obj) -> bool:
     return any(True for _ in (*_steps((obj,)), *_containers(obj)))
 
 
-def starting(job: Obj, dependents: Children) -> tuple[Cause, str] | None:
+def starting(job: Obj, dependents: Children) -> Cause | None:
     """Returns what a job in phase Running waits for, as long as no container of its run has started."""
-    run, name = dependents.run(job), name_of(job)
+    run = dependents.run(job)
     if run is None or started_at(dependents) is not None or status_of(run).get("completionTime"):
         return None
     waiting = [pod for pod in _pods_of_runs(dependents) if not _pod_ended(pod)]
     if not waiting:
-        return Cause.DISPATCH, f"{name} waits for Tekton to make the pods of its run."
-    reasons = [pod_waits_for(pod) for pod in waiting]
-    return next((one for one in reasons if one[0] is not Cause.STARTING), reasons[0])
+        return Cause.DISPATCH  # Tekton has yet to make the pods
+    causes = map(_pod_waits_for, waiting)
+    return next((cause for cause in causes if cause is not Cause.STARTING), Cause.STARTING)
 
 
-def pod_waits_for(pod: Obj) -> tuple[Cause, str]:
+def _pod_waits_for(pod: Obj) -> Cause:
     """Returns what a pod without a started container waits for."""
-    name, scheduled = name_of(pod), condition(pod, "PodScheduled") or {}
-    if not spec_of(pod).get("nodeName") and scheduled.get("status") != "True":
-        text = one_line(scheduled.get("message"))
-        return Cause.SCHEDULING, f"pod {name} waits for a node{': ' + text if text else ''}"
+    if not spec_of(pod).get("nodeName") and not is_true(pod, "PodScheduled"):
+        return Cause.SCHEDULING
     for status in _statuses(pod):
         waiting = (status.get("state") or {}).get("waiting") or {}
         if _IMAGE.search(str(waiting.get("reason") or "")):
-            return Cause.IMAGE_PULL, f"pod {name} waits for image {status.get('image')}: {waiting['reason']}"
-    return Cause.STARTING, f"pod {name} is on its node; none of its containers has started"
+            return Cause.IMAGE_PULL
+    return Cause.STARTING
 
 
 def _pods_of_runs(dependents: Children) -> Iterator[Obj]:

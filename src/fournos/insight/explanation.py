@@ -30,8 +30,6 @@ class Explanation:
     """The number of pending Workloads, this one included."""
     cause: Cause | None = None
     """The class of what it waits for; None if it does not wait."""
-    ageless: str = ""
-    """The verdict without ages, which grow from look to look; "" if the verdict has none."""
 
 
 def as_data(obj: Obj, explanation: Explanation) -> dict[str, Any]:

@@ -95,7 +95,6 @@ def _new(job: Obj, now: datetime) -> Explanation:
             f"or start one here: fournos run -n {namespace}",
         ),
         cause=Cause.OPERATOR,
-        ageless=f"No operator has looked at {name} yet.",
     )
 
 
@@ -106,14 +105,14 @@ def _resolving(facts: WaitFacts, now: datetime) -> Explanation:
     advice: tuple[str, ...] = (f"what the resolver prints: fournos logs -f {name}",)
     if not facts.found.resolve_jobs:
         text = f"{name} waits for its resolve Job to be made"
-        return Explanation(f"{text} ({since_then}).", because, cause=Cause.RESOLVER, ageless=f"{text}.")
+        return Explanation(f"{text} ({since_then}).", because, cause=Cause.RESOLVER)
     stuck = [problem for pod in facts.found.pods if (problem := pod_problem(pod))]
     if stuck:
         advice = ("correct the annotation fournos.dev/resolve-image of the Pipeline, or the image", *advice)
         text = f"{name}: its resolver cannot start."
         return Explanation(text, (*because, *stuck), advice, cause=Cause.RESOLVER)
     text = f"{name} is resolving its requirements"
-    return Explanation(f"{text} ({since_then}).", because, advice, cause=Cause.RESOLVER, ageless=f"{text}.")
+    return Explanation(f"{text} ({since_then}).", because, advice, cause=Cause.RESOLVER)
 
 
 def pod_problem(pod: Obj) -> str:
@@ -142,10 +141,10 @@ def _running(facts: WaitFacts, now: datetime) -> Explanation:
     length = since((status_of(job).get("phaseTimes") or {}).get("running"), now)
     stuck = tuple(problem for pod in facts.found.pods if (problem := pod_problem(pod)))
     advice = (f"what its tasks print: fournos logs -f {name}",)
-    cause, ageless = starting(job, facts.found) or (None, "")
+    cause = starting(job, facts.found)
     if stuck:
         text = f"{name} runs, but a pod of it cannot."
-        return Explanation(text, (*_messages(job), *stuck), advice, cause=cause, ageless=ageless)
+        return Explanation(text, (*_messages(job), *stuck), advice, cause=cause)
     found = tasks(facts.found.run(job), facts.found.task_runs)
     busy = [f"task {t.name} for {between(t.started, '', now)}" for t in found if t.state == RUNNING]
     on = f" on {status_of(job)['cluster']}" if status_of(job).get("cluster") else ""
@@ -155,7 +154,6 @@ def _running(facts: WaitFacts, now: datetime) -> Explanation:
         _messages(job, "PipelineRunReady"),
         advice,
         cause=cause,
-        ageless=ageless,
     )
 
 
@@ -203,7 +201,6 @@ def _pending(facts: WaitFacts, now: datetime) -> Explanation:
         return Explanation(
             f"{name} is not queued before {format_time(start_at)} (spec.scheduledStartTime), in {wait}.",
             cause=Cause.SUSPENDED,
-            ageless=f"{name} is not queued before {format_time(start_at)} (spec.scheduledStartTime).",
         )
     retry_at = moment(status_of(job).get("retryAt"))
     if retry_at and retry_at > now:
@@ -212,7 +209,6 @@ def _pending(facts: WaitFacts, now: datetime) -> Explanation:
             f"{name} failed and is tried again in {wait}.",
             messages,
             cause=Cause.RETRY,
-            ageless=f"{name} failed and is tried again at {format_time(retry_at)}.",
         )
     unqueued = ("the messages above say what it needs before that",) if messages else ()
     if kept := kept_from_quota(job, facts.workload, facts, messages, unqueued):

@@ -47,7 +47,6 @@ def test_a_job_without_an_operator() -> None:
             "or start one here: fournos run -n bench",
         ),
         cause=Cause.OPERATOR,
-        ageless="No operator has looked at one yet.",
     )
 
 
@@ -67,7 +66,7 @@ def test_a_job_that_resolves(found: Children, text: str) -> None:
     advice = (RESOLVER_LOGS,) if found.resolve_jobs else ()
     assert explained(
         "Resolving", found=found, status={"phaseTimes": {"resolving": ago(minutes=3)}}
-    ) == Explanation(f"{text} (3m).", ("m", PROBLEM), advice, cause=Cause.RESOLVER, ageless=f"{text}.")
+    ) == Explanation(f"{text} (3m).", ("m", PROBLEM), advice, cause=Cause.RESOLVER)
 
 
 def test_a_resolver_that_cannot_start() -> None:
@@ -132,7 +131,7 @@ def test_a_job_before_its_start_time(minutes: int, queued: bool) -> None:
     start = ago(minutes=minutes)
     explanation = explained("Pending", spec={"scheduledStartTime": start})
     told = f"one is not queued before {start} (spec.scheduledStartTime)"
-    later = Explanation(f"{told}, in 5m.", cause=Cause.SUSPENDED, ageless=f"{told}.")
+    later = Explanation(f"{told}, in 5m.", cause=Cause.SUSPENDED)
     assert (explanation == later) is not queued
 
 
@@ -141,7 +140,7 @@ def test_a_job_that_is_tried_again(minutes: int, queued: bool) -> None:
     again = ago(minutes=minutes)
     explanation = explained("Pending", status={"retryAt": again})
     text = "one failed and is tried again"
-    later = Explanation(f"{text} in 5m.", ("m", PROBLEM), cause=Cause.RETRY, ageless=f"{text} at {again}.")
+    later = Explanation(f"{text} in 5m.", ("m", PROBLEM), cause=Cause.RETRY)
     assert (explanation == later) is not queued
 
 
