@@ -11,7 +11,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
-LOCKS = ("requirements.lock", "requirements-runtime.lock", "requirements-mutants.lock")
+LOCKS = ("requirements.lock", "requirements-runtime.lock")
 
 
 def pins(path: Path) -> list[str]:
