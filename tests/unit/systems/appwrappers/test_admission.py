@@ -247,7 +247,7 @@ def test_what_the_schema_will_refuse_is_left_to_it(spec: Any) -> None:
     assert isinstance(found, Review) and "spec" not in found.patch
 
 
-# --- test mutation -------------------------------------------------------------------------------------
+# --- mutation ------------------------------------------------------------------------------------------
 # What the webhook of AppWrappers sets at creation, and what it warns of.
 
 QUEUE = "kueue.x-k8s.io/queue-name"

@@ -136,19 +136,12 @@ def decided(kind: str, status: Any, *pods: Any, grace: str = "0s", **annotations
     made["metadata"] |= {"uid": "u", "resourceVersion": "1"}
     made["spec"]["suspend"] = False
     deployed = {"type": "ResourcesDeployed", "status": "True", "lastTransitionTime": SINCE}
-    component = {
-        "name": "x",
-        "kind": kind,
-        "apiVersion": resource.api_version,
-        "podSets": [{"path": one.path, "replicas": one.replicas} for one in infer(template)],
-        "conditions": [deployed],
-    }
-    made["status"] = {"phase": "Running", "conditions": [deployed], "componentStatus": [component]}
-    live = {
-        "metadata": {"name": "x", "uid": "c", "ownerReferences": [{"uid": "u", "controller": True}]},
-        "spec": template["spec"],
-        "status": status,
-    }
+    pod_sets = [{"path": one.path, "replicas": one.replicas} for one in infer(template)]
+    component = {"name": "x", "kind": kind, "apiVersion": resource.api_version, "podSets": pod_sets}
+    components = [{**component, "conditions": [deployed]}]
+    made["status"] = {"phase": "Running", "conditions": [deployed], "componentStatus": components}
+    meta = {"name": "x", "uid": "c", "ownerReferences": [{"uid": "u", "controller": True}]}
+    live = {"metadata": meta, "spec": template["spec"], "status": status}
     observed = Observed(Key(NS, "aw"), made, (live,), (True,), tuple(map(project_pod, pods)))
     empty = Context(observed, Facts(), NOW, OWN)
     question = empty.component_question(0)
@@ -163,16 +156,9 @@ def decided(kind: str, status: Any, *pods: Any, grace: str = "0s", **annotations
 def pod(name: str, phase: str, *, made: str = SINCE, ended: str = "", code: int = 1, at: str = "0") -> Any:
     terminated = {"state": {"terminated": {"exitCode": code, "finishedAt": ended}}} if ended else {}
     ready = [{"type": "Ready", "status": "True"}] if phase == "Running" else []
-    return {
-        "metadata": {
-            "name": name,
-            "uid": name,
-            "creationTimestamp": made,
-            "annotations": {f"{PREFIX}component": at},
-        },
-        "spec": {},
-        "status": {"phase": phase, "conditions": ready, "containerStatuses": [terminated]},
-    }
+    meta = {"name": name, "uid": name, "creationTimestamp": made, "annotations": {f"{PREFIX}component": at}}
+    status = {"phase": phase, "conditions": ready, "containerStatuses": [terminated]}
+    return {"metadata": meta, "spec": {}, "status": status}
 
 
 FAILED = pod("failed", "Failed", ended="2030-01-01T00:00:05Z")

@@ -182,7 +182,7 @@ def test_health(judged: Callable[[Obj], health.ComponentHealth], component: Obj,
     assert judged(component).state == ComponentState(expected)
 
 
-# --- test templateless kinds ---------------------------------------------------------------------------
+# --- templateless kinds --------------------------------------------------------------------------------
 # Kinds without a pod template: their requests, the changes by an admission, and their ends.
 
 INFO = PodSetInfo(

@@ -64,7 +64,7 @@ def test_whether_the_rights_of_the_user_are_asked_for(wanted: bool, monkeypatch:
     assert (UserAccess(alice, "create", POD, NS) in questions) is wanted
 
 
-# --- test annotations ----------------------------------------------------------------------------------
+# --- annotations ---------------------------------------------------------------------------------------
 # Annotations of an AppWrapper: what is refused at creation, and that nothing later can do harm.
 
 LONG = "9" * 5000

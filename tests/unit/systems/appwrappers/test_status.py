@@ -89,7 +89,7 @@ def test_one_component_is_read_without_the_others() -> None:
     assert found is not None and found.name == "b"
 
 
-# --- test metrics --------------------------------------------------------------------------------------
+# --- metrics -------------------------------------------------------------------------------------------
 # The metrics of AppWrappers.
 
 
@@ -114,7 +114,7 @@ async def test_each_phase_that_one_enters() -> None:
     assert counts == [1, 2, 1, 1, 0]
 
 
-# --- test not created ----------------------------------------------------------------------------------
+# --- not created ---------------------------------------------------------------------------------------
 # Components that cannot be made: the status and the events of each, with the remedy.
 
 MIX = (pod_template("first"), job_template("second"), deployment_template("third"))

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
-from fournos.engine.api.conditions import Condition, condition, is_true, upsert
+from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import NODE, SECRET, Key, Obj, Resource, key_of, owner_reference
 from fournos.engine.kube.store import Store
@@ -17,7 +17,9 @@ from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLO
 from fournos.engine.runtime.controller import Caches, Controller, Watch
 from fournos.systems.clusters.part import cluster_controllers
 from fournos.systems.clusters.settings import ClusterSettings
+from tests.world.kueue import ADMITTED
 from tests.world.server import Server
+from tests.world.status import set_conditions
 
 SETTINGS = ClusterSettings(gpu_discovery_default_interval_sec=36_000)
 HUB, SECRETS, NS = SETTINGS.namespace, SETTINGS.secrets_namespace, SETTINGS.execution_namespace
@@ -106,13 +108,6 @@ def controllers(settings: ClusterSettings = SETTINGS) -> list[Controller[Any]]:
 # --- others at work ----------------------------------------------------------------------------------
 
 
-def conditions_of(server: Server, obj: Any, *wanted: Condition) -> list[Any]:
-    found = (obj.get("status") or {}).get("conditions") or []
-    for one in wanted:
-        found = upsert(found, one, now=server.clock.now())
-    return list(found)
-
-
 def jobs_at_work(server: Server) -> None:
     """The job system: a Workload for each FournosJob; its phase follows."""
     for job in server.list(FOURNOS_JOB, namespace=NS):
@@ -178,15 +173,8 @@ def kueue(server: Server) -> None:
         if free.get(cluster, 0) - used.get(cluster, 0) >= spec["slots"]:
             used[cluster] = used.get(cluster, 0) + spec["slots"]
             assignment = {"name": "launcher", "flavors": {SLOT: cluster}}
-            shown = (
-                Condition("QuotaReserved", "True", "QuotaReserved", "Quota reserved"),
-                Condition("Admitted", "True", "Admitted", "The workload is admitted"),
-            )
-            status = {
-                "conditions": conditions_of(server, workload, *shown),
-                "admission": {"clusterQueue": "fournos-queue", "podSetAssignments": [assignment]},
-            }
-            server.patch(WORKLOAD, key_of(workload), {"status": status}, subresource="status")
+            admission = {"clusterQueue": "fournos-queue", "podSetAssignments": [assignment]}
+            set_conditions(server, WORKLOAD, workload, *ADMITTED[:2], admission=admission)
     reservation = [
         {"name": name, "resources": [{"name": SLOT, "total": str(total)}]}
         for name, total in sorted(used.items())
@@ -277,7 +265,7 @@ def quotas(server: Server, queue: str = QUEUE.name) -> dict[str, dict[str, int]]
     }
 
 
-# --- test cases ----------------------------------------------------------------------------------------
+# --- cases ---------------------------------------------------------------------------------------------
 # What each rule of a FournosCluster refuses, for the check in Python and for a real API server.
 
 

@@ -119,7 +119,7 @@ def test_another_kubeconfig_is_judged_anew() -> None:
     assert is_true(after.cluster, "KubeconfigValid")
 
 
-# --- test status messages ------------------------------------------------------------------------------
+# --- status messages -----------------------------------------------------------------------------------
 # The status of a FournosCluster: its draft, and the messages where something around it is missing.
 
 
@@ -165,7 +165,7 @@ def test_without_a_generation_none_is_written() -> None:
     }
 
 
-# --- test observe --------------------------------------------------------------------------------------
+# --- observe -------------------------------------------------------------------------------------------
 # What a pass reads, what wakes it, and that reading changes nothing.
 
 C1 = Key(HUB, "c1")
@@ -230,7 +230,7 @@ async def test_a_cluster_without_a_spec_reports_what_it_lacks_and_can_be_deleted
     assert server.find(FOURNOS_CLUSTER, C1) is None
 
 
-# --- test foreign --------------------------------------------------------------------------------------
+# --- foreign -------------------------------------------------------------------------------------------
 # What uses a cluster beside plain jobs: Workloads without a FournosJob, jobs with a lock's label or name.
 #
 # The former are observed, reported, waited for, and never changed; the latter are running jobs.
@@ -298,7 +298,7 @@ async def test_it_is_no_lock_and_gets_no_lock_s_priority() -> None:
     assert server.get(WORKLOAD, Key(NS, LOCK.name))["spec"].get("priority", 0) == 0
 
 
-# --- test quota synced ---------------------------------------------------------------------------------
+# --- quota synced --------------------------------------------------------------------------------------
 # QuotaSynced never refers to a plan that is older than the rest of the same status.
 
 

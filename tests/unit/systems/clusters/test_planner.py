@@ -356,7 +356,7 @@ def test_whatever_comes_kueue_accepts_it_and_it_settles(
     assert set(entries) == set(people) | {m.name for m in wanted if not m.removing}
 
 
-# --- test planner inputs -------------------------------------------------------------------------------
+# --- planner inputs ------------------------------------------------------------------------------------
 # The input of the planner from a FournosCluster.
 
 OPEN = {"status": {"kubeconfigStatus": "Valid"}}

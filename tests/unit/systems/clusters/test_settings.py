@@ -111,7 +111,7 @@ async def test_how_long_gpus_must_be_missing(monkeypatch: pytest.MonkeyPatch) ->
         assert quotas(server)["c1"].get("fournos/gpu-l40s", 0) == left
 
 
-# --- test metrics --------------------------------------------------------------------------------------
+# --- metrics -------------------------------------------------------------------------------------------
 # The gauges about the clusters.
 
 

@@ -154,7 +154,7 @@ def test_the_end_is_seen(rules: Any, status: Any, wanted: bool | None) -> None:
     assert (found.succeeded if found else None) == wanted
 
 
-# --- test settings -------------------------------------------------------------------------------------
+# --- settings ------------------------------------------------------------------------------------------
 # Each variable of the kinds that are queued by configuration has its effect.
 
 PREFIX = "FOURNOS_FRAMEWORKS_"
@@ -184,7 +184,7 @@ def test_kinds_are_those_that_are_queued(monkeypatch: pytest.MonkeyPatch) -> Non
     assert watched() == {str(FOO)}
 
 
-# --- test managed by others ----------------------------------------------------------------------------
+# --- managed by others ---------------------------------------------------------------------------------
 # Queued objects in company: on other clusters, inside other jobs, beside Kueue's pod integration.
 
 REQUEST = {"tekton.dev/pipelineruns": "1"}

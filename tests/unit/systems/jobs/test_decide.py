@@ -9,7 +9,7 @@ import pytest
 
 from fournos.api.fournosjob import FournosJobSpec, Outcome
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.kube.resource import Key, Obj, Resource, owner_reference
 from fournos.engine.kube.store import Store
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.controller import Caches
@@ -143,13 +143,10 @@ def test_a_job_without_quota_cannot_be_dispatched() -> None:
 
 # --- quota of another object's Workload ----------------------------------------------------------------
 
-PARENT = {
-    "apiVersion": "workload.codeflare.dev/v1beta2",
-    "kind": "AppWrapper",
-    "name": "aw",
-    "uid": "aw1",
-    "controller": True,
-}
+PARENT = owner_reference(
+    Resource("workload.codeflare.dev", "v1beta2", "AppWrapper", "appwrappers"),
+    {"metadata": {"name": "aw", "uid": "aw1"}},
+)
 
 
 def test_a_workload_of_another_owner_is_no_quota() -> None:
@@ -177,7 +174,7 @@ def test_a_resolved_pending_job_does_not_begin_again() -> None:
     assert written(found, "phase") != ("Failed",)
 
 
-# --- test status ---------------------------------------------------------------------------------------
+# --- status --------------------------------------------------------------------------------------------
 # The status draft of a FournosJob.
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -250,7 +247,7 @@ def test_nothing_is_rendered_of_an_empty_status() -> None:
     assert draft().render() == {}
 
 
-# --- test observe --------------------------------------------------------------------------------------
+# --- observe -------------------------------------------------------------------------------------------
 # What a pass reads of a job, and what of it is kept for the next pass.
 
 SETTINGS = JobSettings(namespace="bench")

@@ -337,7 +337,7 @@ def test_a_run_of_another_attempt_ends_nothing() -> None:
     assert found.steps == () and written(found, "phase") == ("Running",)
 
 
-# --- test archive --------------------------------------------------------------------------------------
+# --- archive -------------------------------------------------------------------------------------------
 # The hand-over of an ended job to the history: what TTL deletion waits for, and for how long.
 
 JOB_KEY = Key(NS, "job")
@@ -431,7 +431,7 @@ async def test_an_archived_job_has_the_condition_in_its_next_write() -> None:
     assert ctx.draft.is_true("Archived")
 
 
-# --- test confirm --------------------------------------------------------------------------------------
+# --- confirm -------------------------------------------------------------------------------------------
 # Reruns of a suspected regression: made by the operator, once each, as the same job.
 
 

@@ -133,7 +133,7 @@ async def test_a_retry_whose_name_is_taken_gets_another(taken: tuple[Resource, .
     assert made["metadata"]["labels"]["fournos.dev/attempt"] == "2"
 
 
-# --- test nested ---------------------------------------------------------------------------------------
+# --- nested --------------------------------------------------------------------------------------------
 # A FournosJob that names a queued owner, such as an AppWrapper: it gets its own place in the queue.
 
 APPWRAPPER = Resource("workload.codeflare.dev", "v1beta2", "AppWrapper", "appwrappers")

@@ -252,7 +252,7 @@ def test_the_message_while_the_run_stops(job: Obj, run: Obj, message: str) -> No
     assert written(decided(job, workloads=(a_workload(),), runs=(run,)), "message") == (message,)
 
 
-# --- test interrupt ends -------------------------------------------------------------------------------
+# --- interrupt ends ------------------------------------------------------------------------------------
 # The end of an interruption, as tables: until when quota stays, and what is written then.
 
 # --- quota stays while anything of the run is left -----------------------------------------------------

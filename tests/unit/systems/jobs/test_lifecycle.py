@@ -306,7 +306,7 @@ async def test_resolver_failure_shows_its_log() -> None:
     assert condition(job(done.server), "Resolved")["reason"] == "Failed"  # type: ignore[index]
 
 
-# --- test garbage collection ---------------------------------------------------------------------------
+# --- garbage collection --------------------------------------------------------------------------------
 # Garbage collection: what lost its owner goes, and nothing else.
 
 LABELS = {"app.kubernetes.io/managed-by": "fournos", "fournos.dev/job-name": "gone"}

@@ -54,7 +54,7 @@ def status(server: Server) -> Any:
     return job(server).get("status") or {}
 
 
-# --- test names and adoption ---------------------------------------------------------------------------
+# --- names and adoption --------------------------------------------------------------------------------
 
 
 def message(server: Server) -> str:

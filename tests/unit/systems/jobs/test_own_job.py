@@ -292,7 +292,7 @@ def test_a_forged_chain_has_no_job(case: str) -> None:
     assert not isinstance(job_found(pod, there), dict)
 
 
-# --- test task runs ------------------------------------------------------------------------------------
+# --- task runs -----------------------------------------------------------------------------------------
 # A TaskRun is one of a PipelineRun if it runs what Tekton makes of the run's Pipeline.
 
 STEP = {"name": "main", "image": "bench", "script": "run $(params.model) $(tasks.prepare.results.port) now"}

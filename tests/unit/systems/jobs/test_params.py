@@ -178,7 +178,7 @@ def test_only_jobs_with_parameters_come_to_the_webhook() -> None:
     assert webhook.failure_policy == "Ignore"
 
 
-# --- test kueue webhook --------------------------------------------------------------------------------
+# --- kueue webhook -------------------------------------------------------------------------------------
 # Kueue's webhook refuses a resolve Job: the job waits with the reason and the remedy, and then goes on.
 
 

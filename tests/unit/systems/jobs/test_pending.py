@@ -352,7 +352,7 @@ def test_a_workload_has_the_value_of_its_priority_class(known: Any) -> None:
     assert (step.body["spec"]["priority"], step.body["spec"]["priorityClassRef"]["name"]) == (5, "urgent")
 
 
-# --- test pending on others quota ----------------------------------------------------------------------
+# --- pending on others quota ---------------------------------------------------------------------------
 # A job in the queue with a Workload that it has not made, as tables: that of MultiKueue.
 
 PARENT = {"apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper", "name": "aw", "uid": "aw1"}
@@ -415,7 +415,7 @@ def test_a_free_prebuilt_workload_is_taken_before_anything_else() -> None:
     assert step.body["metadata"]["ownerReferences"][0]["uid"] == "u1" and found.status is None
 
 
-# --- test waiting --------------------------------------------------------------------------------------
+# --- waiting -------------------------------------------------------------------------------------------
 # The message of a queued job when clusters take no jobs: a plain reason instead of Kueue's taints.
 
 PREFIX = "couldn't assign flavors to pod set launcher: "

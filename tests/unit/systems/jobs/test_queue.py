@@ -170,7 +170,7 @@ def test_the_name_follows_the_attempt_and_gives_way() -> None:
     assert name.startswith("job-r2-") and name != "job-r2"
 
 
-# --- test queued jobs ----------------------------------------------------------------------------------
+# --- queued jobs ---------------------------------------------------------------------------------------
 # A FournosJob in the queue: how long it waits, what its message names, and when it is queued anew.
 
 
@@ -246,7 +246,7 @@ async def test_a_spec_that_changes_in_the_queue_is_queued_anew() -> None:
     assert (phase(server), status(server)["cluster"]) == ("Succeeded", "cluster-2")
 
 
-# --- test requests -------------------------------------------------------------------------------------
+# --- requests ------------------------------------------------------------------------------------------
 # The requests of one job's life, each by name: docs/decisions/0016 says what each is for.
 #
 # The rest of docs/performance.md's count is Events and Kueue's share.

@@ -37,6 +37,7 @@ LOG = LogTail(NS, "batch.kubernetes.io/controller-uid=res", LOG_LINES)
 QUEUES = LiveList(CLUSTER_QUEUE)
 DOING = "Resolving job requirements"
 WAITS = "Waiting for the resolve Job to complete"
+FULL, CREDENTIALS = "Pipeline 'fournos-full'", "Secret 'vault-creds'"
 
 
 def annotated(image: str | None) -> Obj:
@@ -121,24 +122,19 @@ def test_a_job_gets_a_resolver_with_the_image_of_its_pipeline(cached: Obj | None
 @pytest.mark.parametrize(
     ("answer", "phase", "reason", "message"),
     [
-        (Absent(), "Failed", "PipelineNotFound", "Failed to fetch Pipeline 'fournos-full': Not Found"),
+        (Absent(), "Failed", "PipelineNotFound", f"Failed to fetch {FULL}: Not Found"),
         (
             Absent(no_kind=True),
             "Resolving",
             "TektonNotInstalled",
             "Waiting: Tekton Pipelines is not installed",
         ),
-        (
-            Unknown("timeout"),
-            "Resolving",
-            "PipelineUnknown",
-            "Waiting: cannot read Pipeline 'fournos-full': timeout",
-        ),
+        (Unknown("timeout"), "Resolving", "PipelineUnknown", f"Waiting: cannot read {FULL}: timeout"),
         (
             Present(annotated(None)),
             "Failed",
             "MissingResolveImage",
-            "Pipeline 'fournos-full' is missing the 'fournos.dev/resolve-image' annotation",
+            f"{FULL} is missing the 'fournos.dev/resolve-image' annotation",
         ),
     ],
     ids=["missing", "no Tekton", "unknown", "no image"],
@@ -340,21 +336,16 @@ ENTRY = SecretFacts("s1", frozenset(), {"fournos.dev/vault-entry": "true"}, ())
             Absent(),
             "Failed",
             "SecretRefNotFound",
-            "Secret 'vault-creds' (ref 'creds') not found in namespace psap-secrets",
+            f"{CREDENTIALS} (ref 'creds') not found in namespace psap-secrets",
         ),
         (
             Present(replace(ENTRY, labels={"fournos.dev/vault-entry": "false"})),
             "Failed",
             "SecretRefNotFound",
-            "Secret 'vault-creds' exists but is not a Vault-synced secret "
+            f"{CREDENTIALS} exists but is not a Vault-synced secret "
             "(missing fournos.dev/vault-entry=true label)",
         ),
-        (
-            Unknown("timeout"),
-            "Resolving",
-            "SecretUnknown",
-            "Waiting: cannot read Secret 'vault-creds': timeout",
-        ),
+        (Unknown("timeout"), "Resolving", "SecretUnknown", f"Waiting: cannot read {CREDENTIALS}: timeout"),
         (
             Present(replace(ENTRY, annotations={"fournos.dev/allowed-namespaces": "other"})),
             "Failed",

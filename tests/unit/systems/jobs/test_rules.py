@@ -132,7 +132,7 @@ def test_null_is_absent() -> None:
     assert ids(check_manifest(job({**SHARED, "exclusive": None}))) == ["exclusive-cluster"]
 
 
-# --- test refusals -------------------------------------------------------------------------------------
+# --- refusals ------------------------------------------------------------------------------------------
 # What fails a job at once, what makes it wait, and the message of each.
 
 

@@ -180,33 +180,28 @@ def copy(source: str, *, entry: bool) -> CopySecret:
     return CopySecret(Key(SECRETS, source), {"labels": labels})
 
 
+KUBECONFIG = copy("kubeconfig-cluster-1", entry=False)
+ENTRY = copy("vault-creds", entry=True)
+MISSING = f"not found in namespace {SECRETS}"
+
+
 @pytest.mark.parametrize(
     ("step", "error", "reason", "message"),
     [
         (
-            copy("kubeconfig-cluster-1", entry=False),
+            KUBECONFIG,
             "NotFoundError",
             "KubeconfigNotFound",
-            f"Failed to copy kubeconfig: Secret 'kubeconfig-cluster-1' not found in namespace {SECRETS}",
+            f"Failed to copy kubeconfig: Secret 'kubeconfig-cluster-1' {MISSING}",
         ),
         (
-            copy("vault-creds", entry=True),
+            ENTRY,
             "NotFoundError",
             "SecretRefNotFound",
-            f"Failed to copy secret: Secret 'vault-creds' not found in namespace {SECRETS}",
+            f"Failed to copy secret: Secret 'vault-creds' {MISSING}",
         ),
-        (
-            copy("vault-creds", entry=True),
-            "NotAllowed",
-            "SecretNotAllowed",
-            "Failed to copy secret: no",
-        ),
-        (
-            copy("kubeconfig-cluster-1", entry=False),
-            "ForeignObject",
-            "KubeconfigNotFound",
-            "Failed to copy kubeconfig: no",
-        ),
+        (ENTRY, "NotAllowed", "SecretNotAllowed", "Failed to copy secret: no"),
+        (KUBECONFIG, "ForeignObject", "KubeconfigNotFound", "Failed to copy kubeconfig: no"),
         (Create(PIPELINE_RUN, RUN), "InvalidError", "CreateFailed", "Failed to create PipelineRun: no"),
     ],
     ids=["no kubeconfig", "no secret", "a secret of others", "a name of others", "an invalid run"],
@@ -223,30 +218,18 @@ def test_a_step_that_no_retry_can_mend_fails_the_job(
 
 
 @pytest.mark.parametrize(
-    ("step", "error", "reason", "message"),
+    ("step", "error", "reason", "text"),
     [
-        (
-            Create(PIPELINE_RUN, RUN),
-            "NoSuchResourceError",
-            "TektonNotInstalled",
-            "Waiting: Tekton is not installed",
-        ),
-        (
-            Create(PIPELINE_RUN, RUN),
-            "ForbiddenError",
-            "Forbidden",
-            "Waiting: the operator may not do this: no",
-        ),
-        (Patch(FOURNOS_JOB, KEY, {}), "InvalidError", "InvalidError", "Waiting: no"),
+        (Create(PIPELINE_RUN, RUN), "NoSuchResourceError", "TektonNotInstalled", "Tekton is not installed"),
+        (Create(PIPELINE_RUN, RUN), "ForbiddenError", "Forbidden", "the operator may not do this: no"),
+        (Patch(FOURNOS_JOB, KEY, {}), "InvalidError", "InvalidError", "no"),
     ],
     ids=["no Tekton", "no right", "a refused patch"],
 )
-def test_a_step_that_a_person_can_mend_is_waited_for(
-    step: Step, error: str, reason: str, message: str
-) -> None:
+def test_a_step_that_a_person_can_mend_is_waited_for(step: Step, error: str, reason: str, text: str) -> None:
     found = failed(step, error)
-    assert written(found, "phase", "message") == ("Admitted", message)
-    assert condition_of(found, "PipelineRunReady") == ("False", reason, message)
+    assert written(found, "phase", "message") == ("Admitted", f"Waiting: {text}")
+    assert condition_of(found, "PipelineRunReady") == ("False", reason, f"Waiting: {text}")
     assert found.steps == () and found.retry
 
 
@@ -306,7 +289,7 @@ def test_the_dashboard_of_the_run_is_linked() -> None:
     assert written(plain, "dashboardURL") == (None,)
 
 
-# --- test stops ----------------------------------------------------------------------------------------
+# --- stops ---------------------------------------------------------------------------------------------
 # A FournosJob that a user stops or suspends, or that its own spec ends.
 
 

@@ -315,7 +315,7 @@ async def test_no_secret_leaves_the_secrets(caplog: pytest.LogCaptureFixture) ->
     assert not [text for text in hidden if text in caplog.text]
 
 
-# --- test allow ----------------------------------------------------------------------------------------
+# --- allow ---------------------------------------------------------------------------------------------
 # Which jobs may use a Secret: annotations on it, and a setting for those without.
 
 A_JOB = {"metadata": {"namespace": "bench", "labels": {"team": "llm"}}, "spec": {"owner": "ann"}}

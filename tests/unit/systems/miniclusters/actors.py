@@ -229,7 +229,7 @@ def completed(server: Server, *, at: datetime, message: str = "") -> None:
     set_status(1, status("Succeeded", ended))(server)
 
 
-# --- test stories --------------------------------------------------------------------------------------
+# --- stories -------------------------------------------------------------------------------------------
 # Lives of MiniClusters in the in-memory world, and what must always hold.
 
 Action = Callable[[Server], None]

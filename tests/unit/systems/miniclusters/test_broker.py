@@ -74,7 +74,7 @@ def test_keys_of_another_length() -> None:
         certificate(b"short", host="h")
 
 
-# --- test sized ----------------------------------------------------------------------------------------
+# --- sized ---------------------------------------------------------------------------------------------
 # Which size a MiniCluster may have, and which quota it gives back, as tables.
 
 # --- its size ----------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def test_quota_is_given_back_once_pods_are_gone(size: int, cached: Any, live: An
     assert start.given_back(one) == given
 
 
-# --- test joined ---------------------------------------------------------------------------------------
+# --- joined --------------------------------------------------------------------------------------------
 # The startup probe and the preStop hook under bash, and a worker that comes back.
 
 # --- a worker that is taken away ---------------------------------------------------------------------

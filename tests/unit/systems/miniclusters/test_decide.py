@@ -117,7 +117,7 @@ async def test_a_queue_that_leads_to_other_clusters_sets_managed_by(controller: 
     assert len(server.list(WORKLOAD)) == 1
 
 
-# --- test admission ------------------------------------------------------------------------------------
+# --- admission -----------------------------------------------------------------------------------------
 # What a MiniCluster may ask of its pods, where no admission policy has refused it.
 
 ASKED = LiveGet(BINDING, Key("", POLICY))
@@ -210,7 +210,7 @@ async def test_what_is_refused_after_an_eviction_gives_its_quota_back() -> None:
     assert workload["spec"]["active"] is False and not holding(server, "flux")
 
 
-# --- test messages -------------------------------------------------------------------------------------
+# --- messages ------------------------------------------------------------------------------------------
 # What a MiniCluster shows of why its pods do not run, or have not joined.
 
 # --- what only Events say --------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ async def test_no_event_is_asked_for_where_pods_run() -> None:
     assert "of its start" not in str(get(server)["status"])
 
 
-# --- test status ---------------------------------------------------------------------------------------
+# --- status --------------------------------------------------------------------------------------------
 # The status of a MiniCluster, read by its types.
 
 MOMENT = datetime(2030, 1, 1, tzinfo=UTC)

@@ -98,7 +98,7 @@ def _until_started(stage: Sandbox) -> None:
     )
 
 
-# --- test archive --------------------------------------------------------------------------------------
+# --- archive -------------------------------------------------------------------------------------------
 # The archive of a lead broker, and the end of a broker that was stopped or killed too early for a result.
 
 ROUND = "state"

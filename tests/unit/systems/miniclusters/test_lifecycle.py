@@ -221,7 +221,7 @@ async def test_what_another_controller_runs_is_left_alone() -> None:
     assert "status" not in get(server) and not server.list(JOB)
 
 
-# --- test random lives ---------------------------------------------------------------------------------
+# --- random lives --------------------------------------------------------------------------------------
 # Random lives: users, Kueue, Kubernetes, crashes, old views and thieves; what must hold always.
 #
 # Hypothesis shortens a life that breaks a rule to the few moves that matter.

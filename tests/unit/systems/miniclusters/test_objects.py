@@ -263,7 +263,7 @@ def test_the_result_is_the_leads_own(pod: dict[str, Any], code: int | None) -> N
     assert health.exit_code(pod, "flux-sample") == code
 
 
-# --- test rules ----------------------------------------------------------------------------------------
+# --- rules ---------------------------------------------------------------------------------------------
 # The objects that the rules refuse, and the remedies in the messages.
 
 
@@ -315,10 +315,8 @@ def test_a_number_where_a_quantity_is_meant_is_refused() -> None:
     assert set(broken(with_cpu(0.5))) == set(broken(with_cpu("four"))) == {"schema"}
 
 
-# --- test settings -------------------------------------------------------------------------------------
+# --- settings ------------------------------------------------------------------------------------------
 # Each variable of the MiniCluster operator is seen in the objects that it makes.
-#
-# Whether quota is given back: test_queued.
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_escapes_are_those_of_a_here_document() -> None:
     assert unescaped("\\$A \\`b\\` \\\\n \\x a\\\nb $C") == "$A `b` \\n \\x ab $C"
 
 
-# --- test fields ---------------------------------------------------------------------------------------
+# --- fields --------------------------------------------------------------------------------------------
 # Fields with one effect each: where it shows.
 
 SIDE = {"name": "side", "image": "side:1", "runFlux": False}
@@ -214,7 +214,7 @@ def test_the_container_without_runflux_runs_flux_if_the_others_do_not() -> None:
     assert [name for name in services if name.startswith("Service/")] == ["Service/side"]
 
 
-# --- test documents ------------------------------------------------------------------------------------
+# --- documents -----------------------------------------------------------------------------------------
 # Examples and samples are accepted, and can be rendered.
 
 ROOT = Path(__file__).parents[4]

@@ -31,6 +31,7 @@ from tests.unit.systems.multikueue.workers import (
     line_of,
 )
 from tests.world.harness import Scenario, in_order
+from tests.world.kueue import ADMITTED
 from tests.world.server import Server
 from tests.world.status import set_conditions
 
@@ -87,12 +88,8 @@ def kueue(server: Server) -> None:
         checks = status.get("admissionChecks")
         state = checks[0]["state"] if checks else ""
         if not checks:
-            set_conditions(
-                server,
-                WORKLOAD,
-                workload,
-                admissionChecks=[{"name": CHECK, "state": "Pending", "message": ""}],
-            )
+            pending = [{"name": CHECK, "state": "Pending", "message": ""}]
+            set_conditions(server, WORKLOAD, workload, admissionChecks=pending)
         elif state == "Rejected" and workload["spec"]["active"]:
             server.patch(WORKLOAD, key_of(workload), {"spec": {"active": False}})
         elif _must_go(workload, state) and not is_true(workload, "Evicted"):
@@ -101,15 +98,8 @@ def kueue(server: Server) -> None:
             if state == "Ready" and not is_true(workload, "Admitted") and not is_true(workload, "Evicted"):
                 set_conditions(server, WORKLOAD, workload, Condition("Admitted", "True", "Admitted", ""))
         elif workload["spec"]["active"]:
-            shown = Condition("QuotaReserved", "True", "QuotaReserved", "")
-            set_conditions(
-                server,
-                WORKLOAD,
-                workload,
-                shown,
-                Condition("Evicted", "False", "QuotaReserved", ""),
-                admission={},
-            )
+            reserved, back = ADMITTED[0], ADMITTED[2]
+            set_conditions(server, WORKLOAD, workload, reserved, back, admission={})
 
 
 def _must_go(workload: Obj, state: str) -> bool:
@@ -151,18 +141,10 @@ def worker_kueue(server: Server) -> None:
             active = workload["spec"].get("active", True)
             if is_true(workload, "QuotaReserved"):
                 if not is_true(workload, "Evicted") and (not active or able.get("evict")):
-                    set_conditions(
-                        server, resource, workload, Condition("Evicted", "True", "Preempted", "made room")
-                    )
+                    made_room = Condition("Evicted", "True", "Preempted", "made room")
+                    set_conditions(server, resource, workload, made_room)
             elif active and not able.get("full") and not able.get("evict"):
-                set_conditions(
-                    server,
-                    resource,
-                    workload,
-                    Condition("QuotaReserved", "True", "QuotaReserved", ""),
-                    Condition("Admitted", "True", "Admitted", ""),
-                    Condition("Evicted", "False", "QuotaReserved", ""),
-                )
+                set_conditions(server, resource, workload, *ADMITTED)
 
 
 def worker_controller(server: Server) -> None:
@@ -241,7 +223,7 @@ def condition_of(server: Server, type_: str) -> tuple[str, str]:
     return str(found.get("status") or ""), str(found.get("reason") or "")
 
 
-# --- test lives ----------------------------------------------------------------------------------------
+# --- lives ---------------------------------------------------------------------------------------------
 # Lives of dispatched jobs in the in-memory world: the script's events, the invariants and the comparison.
 
 

@@ -223,7 +223,7 @@ def test_qualified_conditions_of_the_manager_stay_unless_the_worker_has_them() -
     }
 
 
-# --- test hostile --------------------------------------------------------------------------------------
+# --- hostile -------------------------------------------------------------------------------------------
 # A worker may hand us anything: what is kept of it never makes a decision raise.
 
 BEGUN = datetime(2030, 1, 1, tzinfo=UTC)

@@ -146,7 +146,7 @@ async def test_a_check_gets_active_before_there_is_any_job() -> None:
     assert woken == [("multikueue-checks", None), ("multikueue", None)], "and all Workloads look again"
 
 
-# --- test admission check ------------------------------------------------------------------------------
+# --- admission check -----------------------------------------------------------------------------------
 # An AdmissionCheck with more workers than its status may have conditions.
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

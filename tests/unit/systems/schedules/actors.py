@@ -124,7 +124,7 @@ def each_once(server: Server) -> None:
     assert len(names) == len(set(names)), names
 
 
-# --- test cases ----------------------------------------------------------------------------------------
+# --- cases ---------------------------------------------------------------------------------------------
 # For each rule of a FournosSchedule: an object that it refuses, and one that its message recommends.
 #
 # One table for the check in Python (unit tests) and for a real API server (integration tests).

@@ -110,7 +110,7 @@ def test_two_schedules_that_race_for_a_name() -> None:
         assert taken is not None and not taken.waits and "is not of this schedule" in taken.reason
 
 
-# --- test rules ----------------------------------------------------------------------------------------
+# --- rules ---------------------------------------------------------------------------------------------
 # The rules of a FournosSchedule in Python; tests/integration/schedules feeds the same to an API server.
 
 
@@ -165,7 +165,7 @@ def test_a_schedule_that_can_work_has_no_problem() -> None:
     assert problem(FournosScheduleSpec.model_validate(made["spec"])) == ""
 
 
-# --- test metrics --------------------------------------------------------------------------------------
+# --- metrics -------------------------------------------------------------------------------------------
 # What the metrics of schedules say: of status writes, and of the cache.
 
 T1, T2 = "2030-01-01T02:00:00Z", "2030-01-02T02:00:00Z"
