@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +29,6 @@ from fournos.insight.values import frame
 if TYPE_CHECKING:
     from fournos.client.history import AsyncHistory
     from fournos.engine.kube.probe import ClusterApi
-    from fournos.history.results.models import RunValues, Test
     from fournos.insight.dispatch import Dial
 
 V = TypeVar("V", bound=View)
@@ -59,47 +58,6 @@ class Handles(list[V]):
     def _repr_html_(self) -> str:
         """A table for notebooks.  All values come from the objects: they are untrusted and are escaped."""
         return html_table(self)
-
-
-class MeasuredResults(tuple["Test", ...]):
-    """The results of a run, in the order in which they came."""
-
-    __slots__ = ()
-
-    def to_frame(self) -> Any:
-        """Returns a pandas DataFrame with one row a KPI; of a curve `value` is the list of its points.
-
-        Columns that begin with "test." are labels of tests.  Raises FournosError if pandas is not installed.
-        """
-        return frame(
-            {
-                **{f"test.{name}": text for name, text in record.all_labels.items()},
-                "success": record.success,
-                "kpi": kpi.kpi_id,
-                "value": list(kpi.values) if kpi.is_curve else kpi.value,
-                "unit": kpi.measured_in,
-            }
-            for record in self
-            for kpi in record.kpis
-        )
-
-
-def kpi_rows(measured: RunValues) -> Iterator[dict[str, Any]]:
-    """Yields a row for each single value of a run, with the fields of its job that were asked for."""
-    run = measured.run
-    for test, kpi in measured.values:
-        yield {
-            "job": run.name,
-            "submitted": run.submitted_at,
-            "phase": run.phase,
-            "owner": run.owner,
-            "cluster": run.target,
-            **measured.fields,
-            **{f"test.{name}": text for name, text in test.all_labels.items()},
-            "kpi": kpi.kpi_id,
-            "value": kpi.value,
-            "unit": kpi.unit,
-        }
 
 
 def _row(view: View, paths: Iterable[str]) -> dict[str, Any]:

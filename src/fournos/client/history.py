@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Unpack
@@ -23,9 +23,9 @@ from fournos.client.synchronous import blocking, iterating
 from fournos.history.records import Document, Run
 from fournos.insight.errors import FournosError
 from fournos.insight.jobs import wanted_labels
+from fournos.insight.values import frame
 
 if TYPE_CHECKING:
-    from fournos.client.connection import MeasuredResults
     from fournos.history.api.comparisons import Trends
     from fournos.history.api.verdicts import Acknowledged
     from fournos.history.artifacts import Artifact
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from fournos.history.records import Detail
     from fournos.history.regressions.benchmark import Benchmark
     from fournos.history.regressions.review import Baseline
+    from fournos.history.results.models import RunValues, Test
     from fournos.history.usage import Usage
 
 
@@ -57,6 +58,47 @@ def labels_of(selector: str) -> dict[str, str]:
     if selector.startswith("@"):
         raise FournosError(f"{selector}: write a name, labels as name=value, {LAST[0]} or {BASELINE}")
     return wanted_labels(selector)
+
+
+class MeasuredResults(tuple["Test", ...]):
+    """The results of a run, in the order in which they came."""
+
+    __slots__ = ()
+
+    def to_frame(self) -> Any:
+        """Returns a pandas DataFrame with one row a KPI; of a curve `value` is the list of its points.
+
+        Columns that begin with "test." are labels of tests.  Raises FournosError if pandas is not installed.
+        """
+        return frame(
+            {
+                **{f"test.{name}": text for name, text in record.all_labels.items()},
+                "success": record.success,
+                "kpi": kpi.kpi_id,
+                "value": list(kpi.values) if kpi.is_curve else kpi.value,
+                "unit": kpi.measured_in,
+            }
+            for record in self
+            for kpi in record.kpis
+        )
+
+
+def kpi_rows(measured: RunValues) -> Iterator[dict[str, Any]]:
+    """Yields a row for each single value of a run, with the fields of its job that were asked for."""
+    run = measured.run
+    for test, kpi in measured.values:
+        yield {
+            "job": run.name,
+            "submitted": run.submitted_at,
+            "phase": run.phase,
+            "owner": run.owner,
+            "cluster": run.target,
+            **measured.fields,
+            **{f"test.{name}": text for name, text in test.all_labels.items()},
+            "kpi": kpi.kpi_id,
+            "value": kpi.value,
+            "unit": kpi.unit,
+        }
 
 
 class AsyncVerdicts(HistoryRequests):
@@ -176,7 +218,6 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
     @typed
     async def results(self, name: str, *, namespace: str | None = None) -> MeasuredResults:
         """Returns the results of a run: its tests with their KPIs."""
-        from fournos.client.connection import MeasuredResults
         from fournos.history.results.models import Test
 
         path = f"{self._path(name, namespace)}/results"
@@ -188,9 +229,6 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
 
         Columns that begin with "test." are labels of tests. Raises FournosError if pandas is not installed.
         """
-        from fournos.client.connection import kpi_rows
-        from fournos.insight.values import frame
-
         measured = self.values(by=by, limit=limit, **filters)
         return frame([row async for run in measured for row in kpi_rows(run)])
 

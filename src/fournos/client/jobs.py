@@ -36,7 +36,8 @@ from fournos.insight.jobs import HoldVerdict, StopVerdict, decide_hold, decide_r
 from fournos.insight.values import status_of
 
 if TYPE_CHECKING:
-    from fournos.client.connection import ClientConnection, MeasuredResults
+    from fournos.client.connection import ClientConnection
+    from fournos.client.history import MeasuredResults
     from fournos.client.submission import Repeat
     from fournos.insight.explanation import Explanation
 
