@@ -67,7 +67,7 @@ async def test_all_clusters_take_a_right_of_their_own() -> None:
         here.reviews.may("ann", "list", namespace="", resource="allclusters")
         here.now[0] += 60
         assert [one.name async for one in far.runs()] == ["job-1"]
-        assert [query.in_cluster for query in here.store.queries] == [""]
+        assert [query.scope.cluster for query in here.store.queries] == [""]
 
 
 async def test_each_read_but_that_of_estimates_asks_for_all_clusters() -> None:
