@@ -215,7 +215,7 @@ class JobMethods(ClientConnection):
         base, chosen = base_document(job), label or f"m-{secrets.token_hex(4)}"
         bodies: list[tuple[dict[str, Any], str | None]] = []
         for values, number in product(combinations(axes), range(repeat)):
-            # A name becomes the prefix of generated ones, or is replaced by that of the key.
+            # A name becomes the prefix of generated ones; beside a key it is refused below.
             body = changed(with_generated_name(base) if key is None else base, values)
             meta = body.setdefault("metadata", {})
             meta["labels"] = {**(meta.get("labels") or {}), MATRIX_LABEL: chosen}
