@@ -16,7 +16,6 @@ from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE
 from fournos.engine.queueing.kinds import RESOURCE_FLAVOR as RESOURCE_FLAVOR
 from fournos.insight.errors import FournosError
-from fournos.insight.quota import closed_flavors
 from fournos.insight.source import Source, or_error
 from fournos.insight.values import name_of, spec_of, status_of
 
@@ -126,6 +125,9 @@ async def read_kueue_clusters(source: Source) -> tuple[KueueCluster, ...]:
 
 
 def kueue_clusters(queues: Iterable[Obj], flavors: Iterable[Obj]) -> tuple[KueueCluster, ...]:
+    # Not above: it loads the job framework, which programs with the client alone never need.
+    from fournos.insight.quota import closed_flavors
+
     closed = closed_flavors(flavors)
     clusters: dict[str, dict[str, int]] = {}
     for queue in queues:
