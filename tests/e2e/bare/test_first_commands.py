@@ -72,7 +72,7 @@ def test_the_page_of_the_demonstration_shows_a_fleet_at_work(machine: Machine) -
         (f"/jobs/{first}/logs", f"Running {job} of {NAMESPACE}"),
         (f"/trends/{first}", "throughput of"),
         ("/usage", "perf-team"),
-        ("/submit", f"as {job}"),
+        ("/submit", "cluster-4"),
         ("/kinds", "PipelineRun"),
         ("/health", "ClusterQueue"),
     ):
