@@ -29,13 +29,6 @@ HOPS: tuple[tuple[str, str, str, str], ...] = (
     ("pod", "ended", "benchmark", "Pod → ended"),
     ("ended", TERMINAL, "operator", REACTION),
 )
-OWN_KUEUE: dict[str, Any] = {
-    "integrations": {
-        "frameworks": ["batch/job"],
-        "externalFrameworks": ["AppWrapper.v1beta2.workload.codeflare.dev"],
-    }
-}
-"""Kueue's own AppWrapper integration is off."""
 
 
 def settings(*, own: bool) -> dict[str, str]:

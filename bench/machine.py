@@ -66,11 +66,6 @@ def memory(pid: int) -> tuple[int, int]:
     return found["VmRSS:"], found["VmHWM:"]
 
 
-def reset_peak(pid: int) -> None:
-    """Lets the peak of a process's memory begin anew at what it has now."""
-    Path(f"/proc/{pid}/clear_refs").write_text("5")
-
-
 def open_files(pid: int) -> int:
     """Returns how many files and sockets a process has open."""
     return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())

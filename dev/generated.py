@@ -5,9 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 
 def differences(files: Mapping[str, str], folder: Path) -> list[str]:
@@ -27,22 +24,3 @@ def write(files: Mapping[str, str], folder: Path) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-
-
-def yaml_text(document: Mapping[str, Any]) -> str:
-    """Returns the document with texts of several lines as they are, and without references."""
-    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
-
-
-class _Dumper(yaml.SafeDumper):
-    """Readers of manifests know no references, and annotations hold YAML and JSON."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def _as_block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_Dumper.add_representer(str, _as_block)

@@ -28,8 +28,6 @@ from devcluster.progress import Progress
 from devcluster.shell import run
 
 IMAGE = "quay.io/rh_perfscale/fournos"
-SUMMARY = "Benchmark jobs in a fair queue, on the right cluster, with a history"
-"""What catalogs say of the product."""
 CHART = Path("charts/fournos")
 COPIED = {"config/kueue-config.yaml": "kueue-config.yaml", "samples/first-job.yaml": "first-job.yaml"}
 SUMS = "SHA256SUMS"

@@ -18,7 +18,6 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
-from bench.stores import Volume
 from devcluster import DevclusterError
 from devcluster.postgres import Postgres
 from fournos.history.blobs import open_blobs
@@ -36,6 +35,7 @@ from fournos.history.store.schema import metadata
 from tests.history import a_run, at, ended, everything
 from tests.store.killed_writer import after, before
 from tests.store.test_runs import FULL
+from tests.store.volume import Volume
 
 
 def differences(connection: Connection) -> list[Any]:

@@ -1,8 +1,7 @@
-"""Stores of a history that can be taken away and given back."""
+"""A volume of a history that is taken away and given back."""
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 import subprocess
 import tempfile
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from devcluster import DevclusterError
-from devcluster.postgres import Postgres
 
 SIZE: Final = 64 * 2**20
 """Bytes of the volume."""
@@ -63,26 +61,3 @@ class Volume:
     def close(self) -> None:
         subprocess.run(["umount", str(self.directory)], check=True)
         self.directory.rmdir()
-
-
-class Postgresql:
-    """A server of PostgreSQL.  It is taken away by ending it."""
-
-    def __init__(self) -> None:
-        self._server = Postgres()
-        self.url = self._server.make_database()
-        self.directory = Path(tempfile.mkdtemp(prefix="fournos-volume-"))
-        """That of logs and artifacts."""
-
-    def take_away(self) -> None:
-        self._server.stop()
-
-    def give_back(self) -> None:
-        self._server.start()
-
-    def damages(self) -> list[str]:
-        return []
-
-    def close(self) -> None:
-        self._server.close()
-        shutil.rmtree(self.directory)
