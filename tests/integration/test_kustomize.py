@@ -202,7 +202,7 @@ def test_the_history_on_a_volume_and_on_postgresql(kubeconfig: Path) -> None:
     assert "FOURNOS_HISTORY_URL" not in sqlite[3]
     secret = postgresql[3]["FOURNOS_HISTORY_URL"]["valueFrom"]["secretKeyRef"]
     assert secret == {"name": "fournos-history-database", "key": "url"}
-    assert postgresql[3]["FOURNOS_HISTORY_ARTIFACT_FILES"]["value"] == "0"
+    assert postgresql[3]["FOURNOS_HISTORY_ARTIFACT_MB"]["value"] == "0"
 
 
 def test_two_replicas_of_the_history_share_a_bucket(kubeconfig: Path) -> None:
@@ -213,7 +213,7 @@ def test_two_replicas_of_the_history_share_a_bucket(kubeconfig: Path) -> None:
     accepted(kubeconfig, deployment)
     assert deployment["spec"]["replicas"] == 2
     # Logs and artifacts are on: the settings have their defaults.
-    off = {"FOURNOS_HISTORY_LOG_MB", "FOURNOS_HISTORY_ARTIFACT_FILES"}
+    off = {"FOURNOS_HISTORY_LOG_MB", "FOURNOS_HISTORY_ARTIFACT_MB"}
     assert off <= environment(without) and not off & environment(found)
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     secrets = {

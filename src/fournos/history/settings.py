@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
@@ -14,7 +13,6 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, MINICLUSTER
 from fournos.engine.kube.resource import Resource
 from fournos.engine.queueing.workload import BadNameError, parse_name
-from fournos.engine.runtime.webhook.registration import Service
 from fournos.history.artifacts import ArtifactLimits
 
 _BUCKET: Final = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_-][A-Za-z0-9._-]*)*/?")
@@ -89,7 +87,10 @@ class HistorySettings(StoreSettings):
     model_config = SettingsConfigDict(env_prefix="FOURNOS_HISTORY_", extra="ignore", populate_by_name=True)
 
     namespace: str = Field(
-        "fournos-history", min_length=1, description="Namespace of the recorder itself (its lease)"
+        "fournos-history",
+        min_length=1,
+        validation_alias="FOURNOS_CONTROLLER_NAMESPACE",
+        description="Namespace of the recorder itself: of its Lease, its Service and its certificate",
     )
     jobs_namespace: str = Field(
         "", description="Namespace whose objects are recorded; empty: those of all namespaces"
@@ -99,34 +100,18 @@ class HistorySettings(StoreSettings):
         description="The kinds that are recorded, with commas between them: FournosJob, AppWrapper, "
         "MiniCluster, and any other as Kind.version.group",
     )
-    interval_sec: Annotated[float, Field(ge=0)] = Field(
-        2.0,
-        description="How soon a change of phase is written after the write before; other changes, such "
-        "as of its tasks, after 15 times that, its end at once (seconds)",
-    )
     port: Annotated[int, Field(ge=0, le=65535)] = Field(
         0, description="Port that serves the API by https; 0: none"
     )
-    service: str = Field(
-        "", description="Service of the API in that namespace, whose names are in its certificate"
-    )
-    certificate_secret: str = Field(
-        "fournos-history-cert", min_length=1, description="Secret of the API's certificate in that namespace"
-    )
-    artifact_files: Annotated[int, Field(ge=0)] = Field(
-        1000, description="Artifacts that are kept of one run; more are refused"
-    )
     artifact_mb: Annotated[int, Field(ge=0)] = Field(
-        2000, description="Megabytes of artifacts that are kept of one run; more are refused"
+        2000,
+        description="Megabytes of artifacts that are kept of one run, in at most 1,000 files; more are "
+        "refused",
     )
     log_mb: Annotated[int, Field(ge=0)] = Field(
         100,
         description="Megabytes of logs that are stored of one run, beside the end of each log; 0: no logs "
         "are stored",
-    )
-    log_deadline_sec: Annotated[float, Field(ge=0)] = Field(
-        300.0,
-        description="How long `status.archivedAt` waits for the logs of an ended job at most (seconds)",
     )
     webhook_url_file: str = Field(
         "",
@@ -154,13 +139,8 @@ class HistorySettings(StoreSettings):
         return tuple(dict.fromkeys(value))
 
     @property
-    def hosts(self) -> tuple[str, ...]:
-        """The names in the certificate of the API."""
-        return Service(self.namespace, self.service).hosts if self.service else (socket.gethostname(),)
-
-    @property
     def artifact_limits(self) -> ArtifactLimits:
-        return ArtifactLimits(self.artifact_files, self.artifact_mb * 1_000_000)
+        return ArtifactLimits(bytes=self.artifact_mb * 1_000_000)
 
     def resources(self) -> tuple[Resource, ...]:
         """Returns the recorded resource types."""

@@ -131,7 +131,6 @@ async def reached(
         stage.namespace,
         settings={
             "HISTORY_PORT": str(port),
-            "HISTORY_SERVICE": "fournos-history",
             "HISTORY_DIRECTORY": str(tmp_path),
         },
     )

@@ -35,7 +35,6 @@ async def test_namespaces_are_deleted_while_the_store_is_away(
     settings = {
         "HISTORY_URL": f"postgresql://nobody@127.0.0.1:{free_port()}/nothing",
         "HISTORY_PORT": str(port),
-        "HISTORY_SERVICE": "fournos-history",
         "HISTORY_DIRECTORY": str(tmp_path),
     }
     process = recorder(kubeconfig, account, tmp_path, stage.namespace, settings=settings)

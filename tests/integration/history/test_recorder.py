@@ -71,7 +71,6 @@ def recorder(
     given = {
         "HISTORY_URL": f"sqlite:///{directory}/history.db",
         "HISTORY_JOBS_NAMESPACE": namespace,
-        "HISTORY_INTERVAL_SEC": "0.2",
     }
     return Operator(
         own, namespace, directory / "recorder.log", enable="history", settings={**given, **(settings or {})}

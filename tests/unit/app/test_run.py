@@ -110,7 +110,7 @@ def test_metrics_are_on_the_port_of_the_probes_or_on_their_own(
 def test_a_part_s_variable_names_the_namespace_of_its_lease(
     part: str, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = "namespace" in PARTS[part].settings.model_fields
+    own = "namespace" in PARTS[part].settings.model_fields and part != "history"
     prefix = "FOURNOS_" if part == "schedules" else PARTS[part].prefix
     monkeypatch.setenv(f"{prefix}NAMESPACE" if own else "FOURNOS_CONTROLLER_NAMESPACE", "elsewhere")
     assert run.main(enable=(part,), health_port=started.port) == 0

@@ -15,6 +15,7 @@ from fournos.engine.kube.resource import NAMESPACE, Key, uid_of
 from fournos.engine.kube.transport import Backoff
 from fournos.engine.runtime.certificates import CertRotator, ServingCertificate
 from fournos.engine.runtime.clock import Clock
+from fournos.engine.runtime.webhook.registration import Service
 from fournos.history.api import (
     comparisons,
     results,
@@ -92,7 +93,11 @@ class HistoryService:
 
 log = logging.getLogger(__name__)
 
-KUBE_SYSTEM = Key("", "kube-system")
+KUBE_SYSTEM: Final = Key("", "kube-system")
+SERVICE: Final = "fournos-history"
+"""The Service to which the API server forwards, as the APIService names it."""
+CERTIFICATE: Final = "fournos-history-cert"
+"""The Secret of that Service's certificate."""
 
 
 def api_tasks(
@@ -107,8 +112,8 @@ def api_tasks(
     certificate = ServingCertificate()
     rotator = CertRotator(
         api,
-        Key(settings.namespace, settings.certificate_secret),
-        hosts=settings.hosts,
+        Key(settings.namespace, CERTIFICATE),
+        hosts=Service(settings.namespace, SERVICE).hosts,
         clock=clock,
         name="history",
         show=certificate.show,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
@@ -64,7 +63,7 @@ def recorder(
         name=name_of(resource),
         watches=watches(settings, resource, logs),
         observe=Observer(resource, journal, logs),
-        decide=partial(decide, settings=settings),
+        decide=decide,
         primary=_primary,
         collect=collect,
         executors=executors(archive, journal, wrote, logs),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Final
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.conditions import condition
@@ -32,17 +33,20 @@ from fournos.history.recorder.steps import (
 )
 from fournos.history.records import Record, Run
 from fournos.history.results.read import ResultFile
-from fournos.history.settings import HistorySettings
 from fournos.insight.values import status_of
 from fournos.systems.jobs.names import FINALIZER, RERUNS_CREATED
 
-DETAILS = 15
-"""Other changes than those of the phase are written after this many intervals, or with the next phase."""
-CLOSED_AT_ONCE = 100
+INTERVAL: Final = timedelta(seconds=2)
+"""A change of phase is written so long after the record before; the end of a run at once."""
+DETAILS: Final = timedelta(seconds=30)
+"""Other changes are written after so long, or with the next phase."""
+LOG_DEADLINE: Final = timedelta(minutes=5)
+"""How long `status.archivedAt` waits for the logs of an ended job at most."""
+CLOSED_AT_ONCE: Final = 100
 """The maximum number of runs that one sweep closes; the next sweep follows at once."""
 
 
-def decide(observed: Observed, facts: Facts, now: datetime, *, settings: HistorySettings) -> Decision:
+def decide(observed: Observed, facts: Facts, now: datetime) -> Decision:
     """Returns the writes to the history that a key needs.  Pure: see `fournos.engine.runtime.decision`."""
     if facts.failure is not None:
         return Decision(retry=True)
@@ -57,23 +61,23 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: History
         return Decision(closed)  # an earlier process has recorded the end
     if not observed.looked_up and object_state(observed.resource, observed.obj).ended_at is not None:
         return Decision((*closed, Load(observed.identity)))  # a run that has ended is not open
-    decision = _record(observed, now, settings)
+    decision = _record(observed, now)
     readable = () if over else tuple(one.log for one in observed.unstored if one.readable)
     logs = (StoreLogs(observed.key, observed.identity, readable),) if readable else ()
     # After the record: logs belong to a row.
     return replace(
         decision,
         steps=(*closed, *decision.steps, *logs),
-        wake_at=_earliest(decision.wake_at, _hand_over_at(observed, now, settings)),
+        wake_at=_earliest(decision.wake_at, _hand_over_at(observed, now)),
     )
 
 
-def _hand_over_at(observed: ObservedObject, now: datetime, settings: HistorySettings) -> datetime | None:
+def _hand_over_at(observed: ObservedObject, now: datetime) -> datetime | None:
     """Returns until when `status.archivedAt` waits for the logs of an ended job; None if it does not wait."""
     if not observed.unstored or status_of(observed.obj).get("archivedAt"):
         return None
     ended = object_state(observed.resource, observed.obj).ended_at
-    deadline = now if ended is None else ended + timedelta(seconds=settings.log_deadline_sec)
+    deadline = now if ended is None else ended + LOG_DEADLINE
     return deadline if now < deadline else None
 
 
@@ -88,15 +92,15 @@ def _close(stored: StoredRun, now: datetime) -> Step:
     return Write(Record(deleted(stored.run, now)), b"", gone=True)
 
 
-def _record(observed: ObservedObject, now: datetime, settings: HistorySettings) -> Decision:
+def _record(observed: ObservedObject, now: datetime) -> Decision:
     stored, state = observed.stored, object_state(observed.resource, observed.obj)
-    patch = _archived(observed, now, settings) if state.ended_at is not None else ()
+    patch = _archived(observed, now) if state.ended_at is not None else ()
     first_end = state.ended_at is not None and (stored is None or stored.open)
     if stored is not None and stored.digest and not first_end:
         if observed.versions == stored.versions:
             return Decision(patch)
-        pause = settings.interval_sec * (1 if state.phase != stored.run.phase else DETAILS)
-        due = stored.run.observed_at + timedelta(seconds=pause)
+        pause = INTERVAL if state.phase != stored.run.phase else DETAILS
+        due = stored.run.observed_at + pause
         if stored.run.observed_at <= now < due:  # a clock that was set back must not delay the next record
             return Decision((*_quota(observed, stored), *patch), wake_at=due, settled=True)
     what = fingerprint_of(observed.obj, observed.target) if observed.resource == FOURNOS_JOB else None
@@ -126,7 +130,7 @@ def _quota(observed: ObservedObject, stored: StoredRun) -> tuple[Step, ...]:
     return () if quota == stored.quota else (Remember(observed.identity, quota),)
 
 
-def _archived(observed: ObservedObject, now: datetime, settings: HistorySettings) -> tuple[Step, ...]:
+def _archived(observed: ObservedObject, now: datetime) -> tuple[Step, ...]:
     """Returns the patch that lets the operator delete the job; only this version of it is recorded.
 
     It waits for the logs, as the deletion takes the pods away.  The results of a job that is worth reruns are
@@ -136,7 +140,7 @@ def _archived(observed: ObservedObject, now: datetime, settings: HistorySettings
     if observed.resource != FOURNOS_JOB or status_of(obj).get("archivedAt") or observed.deleting:
         return ()
     # The operator takes it off right after the end: one of the two writes would meet a conflict.
-    if holds(obj, FINALIZER) or _hand_over_at(observed, now, settings) is not None:
+    if holds(obj, FINALIZER) or _hand_over_at(observed, now) is not None:
         return ()
     meta = {"uid": uid_of(obj), "resourceVersion": obj["metadata"]["resourceVersion"]}
     status = {"archivedAt": format_time(now)}

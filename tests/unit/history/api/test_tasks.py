@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 
 import pytest
+from cryptography import x509
 
 from fournos.engine.kube.resource import SECRET, Key
 from fournos.history.api.service import api_tasks
@@ -26,35 +28,29 @@ def test_without_a_port_there_is_no_api(monkeypatch: pytest.MonkeyPatch) -> None
     assert tasks(HistorySettings(), Server()) == ["history-api", "history-certificate"]
 
 
-def test_the_service_names_the_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FOURNOS_HISTORY_SERVICE", "history")
-    assert HistorySettings().hosts[0] == "history.fournos-history.svc"
-
-
 @pytest.mark.looptime
-async def test_the_certificate_is_in_its_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-
+async def test_the_certificate_is_of_the_namespace_of_the_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOURNOS_HISTORY_PORT", "8444")
-    monkeypatch.setenv("FOURNOS_HISTORY_CERTIFICATE_SECRET", "mine")
+    monkeypatch.setenv("FOURNOS_CONTROLLER_NAMESPACE", "mine")
     settings, server = HistorySettings(), Server()
-    assert settings.certificate_secret == "mine"
     run = api_tasks(Connection(server), settings, None, LoopClock())["history-certificate"]  # type: ignore[arg-type]
     task = asyncio.ensure_future(run())
     await asyncio.sleep(5)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert "tls.crt" in server.get(SECRET, Key("fournos-history", "mine"))["data"]
+    made = server.get(SECRET, Key("mine", "fournos-history-cert"))["data"]["tls.crt"]
+    certificate = x509.load_pem_x509_certificate(base64.b64decode(made))
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert "fournos-history.mine.svc" in names.get_values_for_type(x509.DNSName)
 
 
 def test_how_many_artifacts_a_run_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FOURNOS_HISTORY_ARTIFACT_FILES", "1")
     monkeypatch.setenv("FOURNOS_HISTORY_ARTIFACT_MB", "3")
     settings = HistorySettings()
-    assert (settings.artifact_files, settings.artifact_mb) == (1, 3)
-    assert settings.artifact_limits == ArtifactLimits(1, 3_000_000)
+    assert settings.artifact_limits == ArtifactLimits(1_000, 3_000_000)
     present = [Artifact("a", 1, "0" * 64, BEGAN)]
     settings.artifact_limits.check(present, "a", 3_000_000)
     with pytest.raises(ArtifactError):
-        settings.artifact_limits.check(present, "b", 1)
+        settings.artifact_limits.check(present, "b", 3_000_000)
     with pytest.raises(ArtifactError):
         settings.artifact_limits.check(present, "a", 3_000_001)

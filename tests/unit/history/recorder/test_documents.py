@@ -19,7 +19,6 @@ from fournos.history.recorder.observe import ObservedObject, project_task_run
 from fournos.history.recorder.record import run_of
 from fournos.history.recorder.steps import StoredRun, Write
 from fournos.history.records import Document
-from fournos.history.settings import HistorySettings
 from fournos.insight.children import TASK_LABEL, Children
 from fournos.systems.jobs.names import RESULT_NAME
 
@@ -167,7 +166,7 @@ def test_a_lock_starts_nothing() -> None:
     }
     held = ObservedObject(Key("n", "job"), FOURNOS_JOB, cluster="x", obj=job)
     open_run = StoredRun(replace(run_of(held, begin, None), waited_for="Lock"))
-    decision = decide(replace(held, stored=open_run), Facts(), now, settings=HistorySettings())
+    decision = decide(replace(held, stored=open_run), Facts(), now)
     (record,) = [step.record for step in decision.steps if isinstance(step, Write)]
     cluster = {"metadata": {"name": "c"}, "status": {"hardware": {"totalGPUs": 16}}}
     (of_cluster, later) = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -211,7 +212,8 @@ async def test_a_name_that_is_used_again_is_another_run() -> None:
 
 
 async def test_what_it_waited_for_last_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FOURNOS_HISTORY_INTERVAL_SEC", "0")
+    for pause in ("INTERVAL", "DETAILS"):
+        monkeypatch.setattr(f"fournos.history.recorder.decide.{pause}", timedelta())
     story = Story()
     await story.run()
     causes = [record.run.waited_for for record in story.archive.commits]

@@ -37,18 +37,13 @@ def times(server: Any) -> tuple[datetime, datetime]:
     return parse_time(status["phaseTimes"]["finished"]), parse_time(status["archivedAt"])
 
 
-@pytest.mark.parametrize("seconds", [300, 40])
-async def test_the_hand_over_waits_for_logs_as_long_as_the_setting(
-    seconds: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if seconds != 300:
-        monkeypatch.setenv("FOURNOS_HISTORY_LOG_DEADLINE_SEC", str(seconds))
+async def test_the_hand_over_waits_five_minutes_for_logs() -> None:
     story = Story(logs=True, spec={"ttl": None})
     assert story.logs is not None
     story.logs.stuck = True
     life = await story.run()
     end, archived = times(life.server)
-    assert (archived - end).total_seconds() == pytest.approx(seconds, abs=2)
+    assert (archived - end).total_seconds() == pytest.approx(300, abs=2)
 
 
 async def test_it_comes_as_soon_as_the_logs_are_stored() -> None:

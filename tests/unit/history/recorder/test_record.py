@@ -104,7 +104,7 @@ async def test_an_appwrapper_is_recorded_with_queue_quota_and_end() -> None:
         server.create(APPWRAPPER, {"metadata": meta, "spec": {"suspend": True}})
 
     scenario = Scenario(
-        recorder(HistorySettings(interval_sec=0), APPWRAPPER, archives, journal),
+        recorder(HistorySettings(), APPWRAPPER, archives, journal),
         begin,
         script=[queued, admitted, phase("Running"), phase("Succeeded")],
         born=journal.clear,
@@ -138,7 +138,7 @@ async def test_a_pipelinerun_that_ran_on_a_worker_brings_its_results_in_its_own_
         }
         server.patch(PIPELINE_RUN, key, {"status": body}, subresource="status")
 
-    settings = HistorySettings(kinds=("PipelineRun.v1.tekton.dev",), interval_sec=0)
+    settings = HistorySettings(kinds=("PipelineRun.v1.tekton.dev",))
     (resource,) = settings.resources()
     scenario = Scenario(
         recorder(settings, resource, archives, journal), begin, script=[over], born=journal.clear

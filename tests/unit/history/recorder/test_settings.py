@@ -70,7 +70,6 @@ async def test_the_database_is_that_of_the_url(monkeypatch: pytest.MonkeyPatch, 
 
 
 async def test_changes_within_the_interval_are_written_together() -> None:
-    assert HistorySettings().interval_sec == 2
     story = Story(tekton=lambda: Tekton(endless={"job"}))
     life = await story.run()
     first, *others = story.archive.commits
