@@ -11,23 +11,18 @@ import typer
 from fournos import __version__
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli import (
-    appwrapper,
     cluster,
-    dispatch,
-    frameworks,
     history,
     init,
-    minicluster,
     results,
     schedule,
 )
-from fournos.cli.again import matrix, resubmit, retry
-from fournos.cli.appwrapper import wrap
+from fournos.cli.again import matrix, retry
 from fournos.cli.benchmarks import acknowledge_app, baseline_app, benchmarks
 from fournos.cli.command import Root, verb
 from fournos.cli.compare_runs import compare, trend
 from fournos.cli.errors import MEANINGS
-from fournos.cli.explain import estimate, explain_job, queue
+from fournos.cli.explain import estimate, explain_object, queue
 from fournos.cli.get import get
 from fournos.cli.history import usage
 from fournos.cli.list import list_jobs
@@ -44,6 +39,7 @@ from fournos.cli.options import (
 from fournos.cli.stop import delete, hold, release, stop
 from fournos.cli.submit import submit
 from fournos.cli.watch import wait, watch
+from fournos.cli.workloads import appwrapper_app, minicluster_app, wrap
 
 EXAMPLES: Final = (
     ("fournos submit -f job.yaml --watch", "submit a job and follow it to its end"),
@@ -59,7 +55,7 @@ COMMANDS: Final[Sequence[tuple[typer.Typer | Callable[..., Any], tuple[str, ...]
     (submit, ("submit", "create"), "Commands"),
     (list_jobs, ("list", "ls"), "Commands"),
     (get, ("get", "show"), "Commands"),
-    (explain_job, ("explain", "why"), "Commands"),
+    (explain_object, ("explain", "why"), "Commands"),
     (watch, ("watch",), "Commands"),
     (wait, ("wait",), "Commands"),
     (logs, ("logs", "log"), "Commands"),
@@ -68,17 +64,14 @@ COMMANDS: Final[Sequence[tuple[typer.Typer | Callable[..., Any], tuple[str, ...]
     (release, ("release",), "Commands"),
     (delete, ("delete", "rm"), "Commands"),
     (retry, ("retry",), "Commands"),
-    (resubmit, ("resubmit",), "Commands"),
     (matrix, ("matrix",), "Commands"),
     (schedule.app, ("schedule",), "Commands"),
     (queue, ("queue",), "Commands"),
     (estimate, ("estimate",), "Commands"),
     (web, ("web",), "Commands"),
     (cluster.app, ("cluster",), "Commands"),
-    (dispatch.app, ("dispatch",), "Commands"),
-    (appwrapper.app, ("appwrapper",), "Commands"),
-    (minicluster.app, ("minicluster",), "Commands"),
-    (frameworks.app, ("frameworks",), "Commands"),
+    (appwrapper_app, ("appwrapper",), "Commands"),
+    (minicluster_app, ("minicluster",), "Commands"),
     (compare, ("compare",), "Commands"),
     (init.app, ("init",), "Commands"),
     (benchmarks, ("benchmarks",), "Commands"),
@@ -89,7 +82,7 @@ COMMANDS: Final[Sequence[tuple[typer.Typer | Callable[..., Any], tuple[str, ...]
     (results.app, ("results",), "Commands"),
     (results.artifacts_app, ("artifacts",), "Commands"),
     (history.app, ("history",), "Operate"),
-    (wrap, ("wrap",), "AppWrappers"),
+    (wrap, ("wrap",), "Commands"),
     (doctor, ("doctor",), "Operate"),
     (run, ("run",), "Operate"),
 )

@@ -1,8 +1,9 @@
-"""fournos explain: why a job waits, and what to do."""
+"""fournos explain, queue and estimate: why a job or another queued object waits, and what to do."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
@@ -10,50 +11,173 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, MINICLUSTER, Resource
 from fournos.api.phase import ACTIVE
 from fournos.cli.command import Cli, CliSession
-from fournos.cli.find import NameArgument, complete_name, completion, find_job
+from fournos.cli.find import complete_name, completion, find_job, find_of_kind, is_job_kind
 from fournos.cli.output import headline, phase_text, section, table
 from fournos.cli.stored import api_data, estimated
+from fournos.insight import dispatch, frameworks
+from fournos.insight.errors import MissingError
 from fournos.insight.explanation import Explanation, as_data
 from fournos.insight.facts import gather
 from fournos.insight.queues import entries, gather_queue
 from fournos.insight.quota import LOCAL_QUEUE, rows
 from fournos.insight.reasons import explain
+from fournos.insight.sheets import Sheet, sheet
 from fournos.insight.values import Obj, between, key_of, phase_of, since, spec_of, status_of, uid_of
 
 if TYPE_CHECKING:
     from fournos.history.estimates import Typical
 
 
-async def explain_job(cli: Cli, name: NameArgument) -> None:
-    """Say why a job waits, and what to do about it.
+ExplainedArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="[KIND/]NAME",
+        help="Name of the job, or @last; of another kind with the kind before it, as appwrapper/sample.",
+        autocompletion=complete_name,
+        show_default=False,
+    ),
+]
+
+
+async def explain_object(cli: Cli, name: ExplainedArgument) -> None:
+    """Say why a job, or another object in a queue, waits, and what to do about it.
 
     It looks at the job, its Workload, the queues and their quota, the jobs on the same cluster and those
-    ahead in the queue.
+    ahead in the queue; of what goes to another cluster, at each worker that was asked.
 
     \b
     fournos explain @last
     fournos explain nightly-x7k2m -o json
+    fournos explain appwrapper/sample
+    fournos explain pipelinerun/build-x7k2m
     """
+    kind, _, bare = name.rpartition("/")
     async with cli.session() as session:
-        job = await find_job(cli, session, name)
-        going = phase_of(job) in ACTIVE
-        # Beside the other reads, so that a history costs no time of its own.
-        estimate = asyncio.create_task(estimated(session, job)) if going else None
-        try:
-            facts = await gather(session.api, job, queue=cli.queue)
-            predicted = await estimate if estimate is not None else None
-        finally:
-            if estimate is not None:
-                estimate.cancel()
+        if is_job_kind(kind):
+            await _explain_job(cli, session, bare)
+            return
+        for resource in (APPWRAPPER, MINICLUSTER):
+            if kind.lower() in _words(resource):
+                await _explain_sheet(cli, session, resource, bare)
+                return
+        await _explain_queued(cli, session, kind, bare)
+
+
+def _words(resource: Resource) -> set[str]:
+    """The names of a kind, as kubectl takes them."""
+    names = (resource.kind.lower(), resource.plural)
+    return {*names, *(f"{name}.{resource.group}" for name in names)}
+
+
+async def _explain_job(cli: Cli, session: CliSession, name: str) -> None:
+    job = await find_job(cli, session, name)
+    going = phase_of(job) in ACTIVE
+    # Beside the other reads, so that a history costs no time of its own.
+    estimate = asyncio.create_task(estimated(session, job)) if going else None
+    try:
+        facts = await gather(session.api, job, queue=cli.queue)
+        predicted = await estimate if estimate is not None else None
+    finally:
+        if estimate is not None:
+            estimate.cancel()
     explanation = explain(facts, cli.world.now())
+    elsewhere = await _elsewhere(cli, session, facts.workload)
     if cli.output.structured:
-        data = as_data(job, explanation)
+        data = as_data(job, explanation) | elsewhere
         cli.output.data(data if predicted is None else data | {"estimate": api_data(predicted)})
     else:
         lines = view(job, explanation, cli.world.now(), width=cli.output.width)
+        lines += _elsewhere_view(elsewhere)
         cli.output.lines(lines + _estimate(predicted, cli.world.now(), facts.place))
+
+
+async def _explain_sheet(cli: Cli, session: CliSession, resource: Resource, name: str) -> None:
+    """Explains an AppWrapper or a MiniCluster, with its parts."""
+    obj = await find_of_kind(session, resource, name)
+    read = await sheet(session.api, resource.kind, key_of(obj), cli.world.now())
+    explanation = read.explanation or Explanation(_state(read))
+    shown = {**obj, "status": {**status_of(obj), "phase": read.phase}}
+    if cli.output.structured:
+        cli.output.data(as_data(shown, explanation))
+        return
+    lines = view(shown, explanation, cli.world.now(), width=cli.output.width)
+    lines += section("Facts", table((), [(f"{label}:", text) for label, text in read.facts]))
+    inner = cli.output.width and cli.output.width - 2
+    for part in read.tables:
+        header = [name.upper() for name in part.header]
+        lines += section(part.title, table(header, part.rows, width=inner))
+    cli.output.lines(lines)
+
+
+def _state(read: Sheet) -> str:
+    message = dict(read.facts).get("Message")
+    return f"{read.name} is {read.phase}" + (f": {message}" if message else ".")
+
+
+async def _explain_queued(cli: Cli, session: CliSession, kind: str, name: str) -> None:
+    """Explains an object of a kind that is queued by configuration, else a job that goes to a worker."""
+    kinds = frameworks.kinds_of(os.environ.get("FOURNOS_FRAMEWORKS_FILE", ""))
+    if not any(kind.lower() in frameworks.words_of(one) for one in kinds):
+        await _explain_dispatched(cli, session, name, [one.resource.kind for one in kinds])
+        return
+    framework, obj = await frameworks.find_object(session.api, session.namespace, kinds, f"{kind}/{name}")
+    found = await frameworks.gather(session.api, framework, obj)
+    explanation = frameworks.explain(found)
+    elsewhere = await _elsewhere(cli, session, found.workload)
+    shown = {**obj, "status": {"phase": frameworks.phase(found)}}
+    if cli.output.structured:
+        cli.output.data(as_data(shown, explanation) | elsewhere)
+    else:
+        lines = view(shown, explanation, cli.world.now(), width=cli.output.width)
+        cli.output.lines(lines + _elsewhere_view(elsewhere))
+
+
+async def _explain_dispatched(cli: Cli, session: CliSession, name: str, queued: Sequence[str]) -> None:
+    """Explains a job of any kind, by its Workload, that goes to a worker."""
+    try:
+        workload = await dispatch.workload_named(session.api, session.namespace, name)
+    except MissingError as missing:
+        known = ", ".join((FOURNOS_JOB.kind, APPWRAPPER.kind, MINICLUSTER.kind, *queued))
+        raise MissingError(
+            missing.message, fix=f"known kinds: {known}; others where a worker runs them"
+        ) from None
+    elsewhere = await _elsewhere(cli, session, workload)
+    if not elsewhere:
+        dispatch.dispatch_of(workload, {})
+    if cli.output.structured:
+        cli.output.data({"name": name, "namespace": session.namespace} | elsewhere)
+    else:
+        cli.output.lines([Text(dispatch.job_name(workload), "bold"), *_elsewhere_view(elsewhere)])
+
+
+async def _elsewhere(cli: Cli, session: CliSession, workload: Obj | None) -> dict[str, dict[str, str]]:
+    """Returns what is known of a Workload that goes to a worker, here and on each worker that was asked."""
+    if workload is None or not status_of(workload).get("admissionChecks"):
+        return {}
+    checks = await dispatch.checks_by_name(session.api)
+    entry = dispatch.entry_of(workload, checks)
+    if not entry:
+        return {}
+    manager = dispatch.ManagerCluster(session.api, cli.world.dial, cli.world.now)
+    return {
+        "here": {
+            "State": dispatch.state_of(workload, entry),
+            **dict(dispatch.here(workload, entry, checks[entry["name"]])),
+        },
+        "workers": {
+            worker: await dispatch.state_there(manager, worker, workload)
+            for worker in dispatch.asked(workload)
+        },
+    }
+
+
+def _elsewhere_view(elsewhere: dict[str, dict[str, str]]) -> list[Text]:
+    facts = [(f"{label}:", text) for label, text in elsewhere.get("here", {}).items()]
+    facts += [(f"On {worker}:", text) for worker, text in elsewhere.get("workers", {}).items()]
+    return section("On other clusters", table((), facts))
 
 
 def view(job: Obj, explanation: Explanation, now: datetime, *, width: int | None) -> list[Text]:
@@ -71,14 +195,6 @@ def view(job: Obj, explanation: Explanation, now: datetime, *, width: int | None
         header = ("FLAVOR", "RESOURCE", "ASKS", "FREE", "USED", "QUOTA")
         lines += section("Quota", table(header, rows(explanation.quota), width=inner))
     return lines + section("Try", [Text(line) for line in explanation.advice])
-
-
-def show_explanation(cli: Cli, obj: Obj, explanation: Explanation) -> None:
-    """Prints why an object waits."""
-    if cli.output.structured:
-        cli.output.data(as_data(obj, explanation))
-    else:
-        cli.output.lines(view(obj, explanation, cli.world.now(), width=cli.output.width))
 
 
 def _estimate(typical: Typical | None, now: datetime, place: int | None) -> list[Text]:

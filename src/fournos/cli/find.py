@@ -145,9 +145,23 @@ NamesArgument = Annotated[
 ]
 
 
+_JOB_KINDS: Final = ("", "fj", *(f"fournosjob{tail}" for tail in ("", "s", ".fournos.dev", "s.fournos.dev")))
+
+
+def is_job_kind(kind: str) -> bool:
+    """True for the names of the kind FournosJob, and for no name."""
+    return kind.lower() in _JOB_KINDS
+
+
+def bare_name(name: str) -> str:
+    """Returns the name of a job without its kind, which `list -o name` prints before it."""
+    kind, _, bare = name.rpartition("/")
+    return bare if is_job_kind(kind) else name
+
+
 async def find_job(cli: Cli, session: CliSession, name: str) -> Obj:
     """Returns the job that the argument names.  Raises MissingError if there is none."""
-    bare = name.removeprefix("fournosjob.fournos.dev/").removeprefix("fournosjob/").removeprefix("fj/")
+    bare = bare_name(name)
     if bare in LAST:
         jobs = (await session.api.list(FOURNOS_JOB, namespace=session.namespace)).items
         return last(jobs, owner=cli.me, namespace=session.namespace)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -19,7 +19,6 @@ from fournos.api.phase import Phase
 from fournos.cli.options import Format
 from fournos.engine.api.values import escaped, escaped_json, escaped_line
 from fournos.insight.children import CANCELLED, FAILED, RUNNING, SKIPPED, SUCCEEDED, WAITING, Task
-from fournos.insight.quota import workload_state
 from fournos.insight.values import (
     Obj,
     between,
@@ -28,10 +27,8 @@ from fournos.insight.values import (
     name_of,
     one_line,
     phase_of,
-    pod_phase,
     short,
     since,
-    spec_of,
     status_of,
     timeline,
 )
@@ -327,30 +324,7 @@ def condition_table(obj: Obj, now: datetime, width: int | None) -> list[Text]:
     return table(header, rows, width=width and width - 2) if rows else []
 
 
-def pod_table(
-    pods: Iterable[Obj], now: datetime, width: int | None, *, rank_of: Callable[[Obj], str] | None = None
-) -> list[Text]:
-    """`rank_of`: the rank of each pod is the first column."""
-    rows = [
-        (
-            *((rank_of(pod) or "services",) if rank_of else ()),
-            name_of(pod),
-            since(created(pod), now),
-            pod_phase(pod).lower(),
-            str(spec_of(pod).get("nodeName") or "-"),
-        )
-        for pod in pods
-    ]
-    header = (*(("RANK",) if rank_of else ()), "NAME", "AGE", "STATE", "NODE")
-    return table(header, rows, width=width) if rows else []
-
-
 def steps_table(steps: Sequence[tuple[str, str]]) -> list[Text]:
     """Returns commands, each with what it does."""
     width = max(len(command) for command, _ in steps)
     return [Text.assemble(f"{command:<{width}}   ", (text, "dim")) for command, text in steps]
-
-
-def workload_table(workloads: Iterable[Obj], now: datetime, width: int | None) -> list[Text]:
-    rows = [(name_of(one), since(created(one), now), workload_state(one)) for one in workloads]
-    return table(("NAME", "AGE", "STATE"), rows, width=width) if rows else []

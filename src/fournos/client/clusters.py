@@ -300,7 +300,7 @@ class AsyncDispatch(AsyncHandle, DispatchView):
         await self.refresh()
         entry, check = dispatch_of(self._raw, await checks_by_name(self._client.api))
         facts = tuple(f"{label}: {text}" for label, text in here(self._raw, entry, check))
-        advice = f"what each worker has of it: fournos dispatch explain {self.job.rpartition('/')[2]}"
+        advice = f"what each worker has of it: fournos explain {self.job.lower()}"
         return Explanation(f"{self.job} is {self.phase}.", facts, (advice,))
 
     async def _raise_failure(self) -> None:

@@ -109,7 +109,7 @@ class AsyncAppWrapper(AsyncWork, AppWrapperView):
 
     async def _raise_failure(self) -> None:
         if self.phase == _FAILED:
-            raise ObjectFailed(self, fix=f"see its components; why: fournos appwrapper explain {self.name}")
+            raise ObjectFailed(self, fix=f"see its components; why: fournos explain appwrapper/{self.name}")
 
 
 class MiniClusterView(QueuedView):
@@ -334,7 +334,7 @@ class AsyncObject(AsyncWork, ObjectView):
 
     async def _raise_failure(self) -> None:
         if self.ended and not self.succeeded:
-            raise ObjectFailed(self, fix=f"why: fournos frameworks explain {self.kind}/{self.name}")
+            raise ObjectFailed(self, fix=f"why: fournos explain {self.kind}/{self.name}")
 
     def _plural(self) -> str:
         return "objects"

@@ -213,9 +213,9 @@ async def state_there(manager: ManagerCluster, name: str, workload: Obj) -> str:
         async with worker(manager, name) as api:
             return there(await api.get(WORKLOAD, key_of(workload)))
     except NotFoundError:
-        return "it has nothing of it yet; see: fournos dispatch check"
+        return "it has nothing of it yet; see: fournos doctor"
     except KubeError as error:
-        return f"{error.message}; see: fournos dispatch check"
+        return f"{error.message}; see: fournos doctor"
 
 
 async def _location(manager: ManagerCluster, name: str) -> Key:
@@ -286,7 +286,7 @@ async def on_worker(manager: ManagerCluster, job: Obj) -> AsyncIterator[tuple[Cl
     mine = (one for one in workloads.items if controls(job, one))
     cluster = next((str((one.get("status") or {}).get("clusterName") or "") for one in mine), "")
     if not cluster:
-        fix = f"ask why: fournos dispatch explain {name}"
+        fix = f"ask why: fournos explain {name}"
         raise MissingError(f"{name} is on no worker yet", fix=fix)
     location = await _location(manager, cluster)
     key, secret = await _for_logs(manager, location)

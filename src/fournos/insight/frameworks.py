@@ -23,7 +23,7 @@ from fournos.insight.queue_reasons import Words, in_queue, with_kueue
 from fournos.insight.source import Source
 from fournos.insight.values import name_of, one_line
 from fournos.systems.frameworks import kinds
-from fournos.systems.frameworks.kinds import FinishRule, Framework, TableError, load
+from fournos.systems.frameworks.kinds import Framework, TableError, load
 from fournos.systems.frameworks.queued import QueuedObject, annotations_of, queued
 
 
@@ -60,24 +60,6 @@ def resource_named(text: str, kinds: Sequence[Framework]) -> tuple[Resource, Fra
 
 def _known(kinds: Iterable[Framework]) -> str:
     return ", ".join(one.name for one in kinds)
-
-
-def row_of(framework: Framework) -> tuple[str, str, str, str]:
-    """The name of the kind, how its objects are held, what they ask for, and what ends them."""
-    hold = framework.hold
-    held = str(hold.held).lower() if isinstance(hold.held, bool) else str(hold.held)
-    ends = ", ".join(map(_end_rule, framework.finished))
-    return framework.name, f"{hold.path}={held}", _asked(framework), ends
-
-
-def _asked(framework: Framework) -> str:
-    if framework.pod_sets:
-        return ", ".join(rule.template for rule in framework.pod_sets)
-    return ", ".join(f"{name}={amount}" for name, amount in framework.default_requests.items())
-
-
-def _end_rule(rule: FinishRule) -> str:
-    return f"condition {rule.condition}" if rule.condition else str(rule.path)
 
 
 async def find_object(
@@ -182,7 +164,7 @@ def explain(facts: FrameworkFacts) -> Explanation:
         return Explanation(f"{name} names no queue, so Kueue does not know it{hold}.", advice=advice)
     if runs_elsewhere(job):
         text = f"{name} is run by {job.managed_by()} on another cluster; here it only has its Workload."
-        return Explanation(text, advice=(f"where it stands: fournos dispatch explain {name}",))
+        return Explanation(text)
     ancestor = ancestor_among(obj, facts.inputs)
     if ancestor is not None:
         text = f"{name} belongs to {ancestor.kind} {ancestor.key.name} and runs on its quota"

@@ -53,7 +53,7 @@ def log_source(minicluster: Obj, candidates: Iterable[Obj], *, rank: int, contai
     if not of_rank:
         raise NoLogError(
             f"{name} has no pod of rank {rank}: it is {phase_of(minicluster)}",
-            fix=f"why: fournos minicluster get {name}",
+            fix=f"why: fournos explain minicluster/{name}",
         )
     newest = max(of_rank, key=created)
     return LogSource(key_of(newest), container or name, f"rank {rank}", started=True)

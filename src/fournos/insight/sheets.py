@@ -186,7 +186,7 @@ async def sheet(source: Source, kind: str, key: Key, now: datetime) -> Sheet:
         [],
         [_workloads(facts.workloads)],
         explain(facts),
-        f"fournos frameworks explain {kind.lower()}/{key.name}",
+        f"fournos explain {kind.lower()}/{key.name}",
     )
 
 
@@ -210,7 +210,7 @@ async def _wrapper_sheet(source: Source, wrapper: Obj, now: datetime) -> Sheet:
             _pods(belongings.pods, [""] * len(belongings.pods)),
         ],
         explanation,
-        f"fournos appwrapper explain {name_of(wrapper)}",
+        f"fournos explain appwrapper/{name_of(wrapper)}",
     )
 
 
@@ -232,7 +232,7 @@ async def _minicluster_sheet(source: Source, minicluster: Obj, now: datetime) ->
         ],
         [_workloads(queued), _pods(pods, [miniclusters.rank_of(pod) or "services" for pod in pods])],
         None,
-        f"fournos minicluster get {name_of(minicluster)}",
+        f"fournos explain minicluster/{name_of(minicluster)}",
     )
 
 
@@ -246,7 +246,7 @@ async def _dispatch_sheet(source: Source, key: Key) -> Sheet:
         dispatch.here(workload, entry, check),
         [],
         None,
-        f"fournos dispatch explain {key.name}",
+        f"fournos explain dispatch/{key.name}",
     )
 
 

@@ -99,7 +99,7 @@ def queues(*, cpu: str = "4", used: str = "0", stop: str = "None") -> dict[str, 
 
 
 def shown(*words: str, api: Api) -> str:
-    result = Program(api)("appwrapper", *words)
+    result = Program(api)(*words)
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -107,11 +107,11 @@ def shown(*words: str, api: Api) -> str:
 def test_at_a_glance() -> None:
     ready = condition("PodsReady", "True", "SufficientPodsReady", "2 pods running; 0 pods succeeded")
     api = Api(wrapper(), wrapper("b", "Running", ready))
-    lines = shown("list", api=api).splitlines()
+    lines = shown("appwrapper", "list", api=api).splitlines()
     assert lines[0].split() == ["NAME", "PHASE", "QUEUE", "COMPONENTS", "AGE", "MESSAGE"]
     assert lines[1].split() == ["aw", "Suspended", QUEUE, "Pod,", "Job", "5m"]
     assert lines[2].endswith("2 pods running; 0 pods succeeded")
-    wide = shown("list", "-o", "wide", "--phase", "running", api=api)
+    wide = shown("appwrapper", "list", "-o", "wide", "--phase", "running", api=api)
     assert "ann" in wide
     assert "aw " not in wide
 
@@ -137,10 +137,9 @@ def test_one_in_detail() -> None:
         "status": {"ready": 1},
     }
     api = Api(wrapper("aw", "Running"), workload(), pod, job)
-    text = shown("get", "aw", api=api)
+    text = shown("explain", "appwrapper/aw", api=api)
     for told in ("Pod   one   there", "Job   two   pending", "1 pods running", "node-1", "appwrapper-aw"):
         assert told in text, text
-    assert json.loads(shown("get", "aw", "-o", "json", api=api))["metadata"]["name"] == "aw"
 
 
 def test_a_component_of_an_unknown_kind() -> None:
@@ -151,13 +150,13 @@ def test_a_component_of_an_unknown_kind() -> None:
     api = Api(wrapper("aw", "Running", components=[{"template": template}], status=status))
     live = {"metadata": {"name": "one", "namespace": NS, "uid": "x", "ownerReferences": [OWNER]}}
     api.add(widget, live)
-    assert "Widget  one   there" in shown("get", "aw", api=api)
+    assert "Widget  one   there" in shown("explain", "appwrapper/aw", api=api)
     api.add(widget, {**live, "status": {"conditions": [condition("Failed", "True", "Broken", "a cog")]}})
-    assert "failed: Broken: a cog" in shown("get", "aw", api=api)
+    assert "failed: Broken: a cog" in shown("explain", "appwrapper/aw", api=api)
 
 
 def test_a_name_that_is_not_there() -> None:
-    result = Program(Api(wrapper("sample")))("appwrapper", "get", "sampl")
+    result = Program(Api(wrapper("sample")))("explain", "appwrapper/sampl")
     assert result.exit_code == Exit.NOT_FOUND
     assert "did you mean sample?" in result.stderr
 
@@ -203,12 +202,12 @@ EXPLAINED = {
 @pytest.mark.parametrize("case", EXPLAINED)
 def test_why(case: str) -> None:
     api, told = EXPLAINED[case]
-    assert told in shown("explain", "aw", api=api)
+    assert told in shown("explain", "appwrapper/aw", api=api)
 
 
 def test_why_for_programs() -> None:
     api = Api(wrapper(), workload(WAITING), **queues(used="3"))
-    found = json.loads(shown("explain", "aw", "-o", "json", api=api))
+    found = json.loads(shown("explain", "appwrapper/aw", "-o", "json", api=api))
     assert (found["phase"], found["position"], found["waiting"]) == ("Suspended", 1, 1)
     assert found["quota"][0]["asks"] == "2"
 

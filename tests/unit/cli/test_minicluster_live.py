@@ -1,4 +1,4 @@
-"""fournos minicluster list, get, logs, scale."""
+"""fournos minicluster list, logs and scale, and one explained."""
 
 from __future__ import annotations
 
@@ -92,13 +92,14 @@ def test_at_a_glance() -> None:
     assert "hpc" in wide and "old" not in wide
 
 
-def test_one_in_detail() -> None:
+def test_one_explained() -> None:
     api = Api(minicluster(), workload(), pod(1), pod(0))
-    text = shown("get", "flux", api=api)
-    for told in ("2 of at most 4", "minicluster-flux", "JobFinished", "minicluster scale flux SIZE"):
+    text = Program(api)("explain", "minicluster/flux").stdout
+    for told in ("flux is Ready: All 2 brokers are up", "2 of at most 4", "minicluster-flux", "JobFinished"):
         assert told in text, text
     assert text.index("node-0") < text.index("node-1")
-    assert json.loads(shown("get", "flux", "-o", "json", api=api))["metadata"]["name"] == "flux"
+    found = json.loads(Program(api)("explain", "MiniCluster/flux", "-o", "json").stdout)
+    assert (found["phase"], found["verdict"]) == ("Ready", "flux is Ready: All 2 brokers are up")
 
 
 def test_logs_are_the_lead_s_or_those_of_a_rank() -> None:
@@ -122,6 +123,6 @@ def test_scale_asks_for_a_size_that_can_be() -> None:
 
 
 def test_a_name_that_is_not_there() -> None:
-    result = Program(Api(minicluster("sample")))("minicluster", "get", "sampl")
+    result = Program(Api(minicluster("sample")))("explain", "minicluster/sampl")
     assert result.exit_code == Exit.NOT_FOUND
     assert "did you mean sample?" in result.stderr

@@ -63,7 +63,7 @@ async def test_an_appwrapper_that_fails_says_why(client: AsyncClient, api: Api) 
     with pytest.raises(ObjectFailed, match="whole failed: InsufficientPodsReady: 1 of 2 pods") as end:
         await wrapper.wait()
     assert (end.value.handle, wrapper.resets) == (wrapper, 3)
-    assert "fournos appwrapper explain whole" in end.value.fix
+    assert "fournos explain appwrapper/whole" in end.value.fix
     await wrapper.settle()
     assert (await wrapper.explain()).verdict.startswith("whole")
     for resources, options, text in (

@@ -66,7 +66,7 @@ async def test_an_appwrapper_has_its_components_and_why_it_waits() -> None:
     assert (found.kind, found.phase, found.command) == (
         "AppWrapper",
         "Suspended",
-        "fournos appwrapper explain train",
+        "fournos explain appwrapper/train",
     )
     assert found.tables[0].rows == (("Pod", "p", "not made", ""),)
     assert found.explanation is not None and "train" in found.explanation.verdict
@@ -101,7 +101,7 @@ async def test_a_minicluster_has_its_size_and_pods_by_rank() -> None:
 async def test_a_pipelinerun_is_explained_by_the_rules_of_its_kind() -> None:
     found = await sheet(Api(BUILD), "PipelineRun", Key(NS, "build"), NOW)
     assert found.phase == "Waiting" and found.explanation is not None
-    assert found.command == "fournos frameworks explain pipelinerun/build"
+    assert found.command == "fournos explain pipelinerun/build"
 
 
 @pytest.mark.parametrize(("kind", "error"), [("Secret", MissingError), ("MiniCluster", NotFoundError)])

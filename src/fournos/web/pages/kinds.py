@@ -32,7 +32,6 @@ PAGE: Final = Page(
     path="/kinds",
     gather=gather,
     shared=False,
-    command="fournos frameworks list",
 )
 OBJECT: Final = Page(
     name="kind",

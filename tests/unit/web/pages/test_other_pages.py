@@ -31,7 +31,7 @@ async def test_each_object_leads_to_its_page() -> None:
 async def test_an_object_shows_why_it_waits_and_the_command() -> None:
     path = {"kind": "PipelineRun", "namespace": "bench", "name": "build"}
     found = text(await shown(kinds.OBJECT, call(Api(BUILD), path=path)))
-    assert "PipelineRun build Waiting" in found and "fournos frameworks explain pipelinerun/build" in found
+    assert "PipelineRun build Waiting" in found and "fournos explain pipelinerun/build" in found
 
 
 async def test_without_a_history_the_jobs_that_are_there_are_counted() -> None:
