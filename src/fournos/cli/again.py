@@ -1,4 +1,4 @@
-"""fournos retry, resubmit and matrix: new jobs from an existing job, or from variations of a manifest."""
+"""fournos retry and matrix: new jobs from an existing job, or from variations of a manifest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fournos.cli.submit import RepeatOption, WatchOption, assignment, documents_
 from fournos.cli.watch import ENDS, follow_to_end
 from fournos.client.jobs import AsyncJob
 from fournos.client.submission import MATRIX_LABEL, axis
-from fournos.insight.values import count, is_terminal, phase_of
+from fournos.insight.values import count, is_terminal, name_of, phase_of
 
 SetOption = Annotated[
     list[str] | None,
@@ -42,28 +42,13 @@ async def retry(
     fournos retry @last --watch
     fournos retry nightly-x7k2m --set priority=high
     """
-    return await _again(cli, name, assignments, watch=watch, only_ended=True)
-
-
-async def resubmit(
-    cli: Cli, name: NameArgument, assignments: SetOption = None, watch: WatchOption = False
-) -> int:
-    """Submit a job's spec once more, whether or not the job has ended.
-
-    \b
-    fournos resubmit nightly-x7k2m --set hardware.gpuCount=4 --set env.OCPCI_SUITE=regression
-    """
-    return await _again(cli, name, assignments, watch=watch, only_ended=False)
-
-
-async def _again(cli: Cli, name: str, assignments: list[str] | None, *, watch: bool, only_ended: bool) -> int:
     changes = dict(assignment(one) for one in assignments or ())
     async with cli.session() as session:
         original = await find_job(cli, session, name)
-        if only_ended and not is_terminal(original):
+        if not is_terminal(original):
             raise Fail(
-                f"{original['metadata']['name']} has not ended: it is {phase_of(original)}",
-                fix="wait for it, or submit its spec as another job: fournos resubmit",
+                f"{name_of(original)} has not ended: it is {phase_of(original)}",
+                fix=f"wait for its end: fournos wait {name_of(original)}",
             )
         job = await AsyncJob(session, original).resubmit(changes)
         if not cli.output.objects(FOURNOS_JOB, [job.raw], single=True):

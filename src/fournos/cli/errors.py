@@ -42,7 +42,7 @@ class Exit(IntEnum):
 MEANINGS: dict[Exit, str] = {
     Exit.OK: "done; for watch and wait: the job succeeded",
     Exit.FAILED: "the job failed; compare, trend, benchmarks --fail-on: a KPI is worse; "
-    "results check: a file is not valid; doctor, dispatch check: a check failed",
+    "results push --check: a file is not valid; doctor: a check failed",
     Exit.USAGE: "wrong usage, or a manifest that was refused",
     Exit.STOPPED: "the job was stopped",
     Exit.TIMEOUT: "the time limit passed first",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,18 +32,48 @@ JobOption = Annotated[
 ]
 
 
-@verb(app, "check")
-def check(cli: Cli, files: FilesArgument) -> int:
-    """Check files of results: every error, by its path. Exit code 1 if there is one.
-
-    Needs no cluster.
+@verb(app, "push")
+async def push(
+    cli: Cli,
+    files: FilesArgument,
+    job: JobOption = "",
+    check: Annotated[
+        bool, typer.Option("--check", help="Only check them, without a cluster; exit code 1 for an error.")
+    ] = False,
+) -> int:
+    """Store files of results. Inside a task they are those of its own job; pushing again changes nothing.
 
     \b
-    fournos results check results.yaml kpis.jsonl
+    fournos results push results.yaml                 in a task of the job
+    fournos results push results.yaml --job llama-7b  from elsewhere
+    fournos results push --check results.yaml         every error, by its path
     """
+    contents = list(_contents(files))
+    if check:
+        return _check(cli, contents)
+    async with cli.session() as session:
+        history = session.history
+        for file, content in contents:
+            received = await history.push_results(content, filename=file.name, name=job)
+            counts = {
+                "added": received.added,
+                "replaced": received.replaced,
+                "unchanged": received.unchanged,
+                "refused": received.refused,
+            }
+            summary = (
+                ", ".join(f"{number} {what}" for what, number in counts.items() if number) or "no records"
+            )
+            cli.output.say(f"{file}: {summary}")
+            for warning in received.warnings:
+                cli.output.hint(f"{file}: {warning}")
+    return Exit.OK
+
+
+def _check(cli: Cli, contents: Sequence[tuple[Path, bytes]]) -> int:
     from fournos.history.results.read import read_file
 
-    read = {str(file): read_file(content, file.name) for file, content in _contents(files)}
+    read = {str(file): read_file(content, file.name) for file, content in contents}
     if cli.output.structured:
         cli.output.data({name: _report(file) for name, file in read.items()})
     else:
@@ -74,33 +105,6 @@ def _report(file: ResultFile) -> dict[str, Any]:
         "problems": [problem.as_data() for problem in file.problems],
         "warnings": [warning.as_data() for warning in file.warnings],
     }
-
-
-@verb(app, "push")
-async def push(cli: Cli, files: FilesArgument, job: JobOption = "") -> None:
-    """Store files of results. Inside a task they are those of its own job; pushing again changes nothing.
-
-    \b
-    fournos results push results.yaml                 in a task of the job
-    fournos results push results.yaml --job llama-7b  from elsewhere
-    """
-    contents = list(_contents(files))
-    async with cli.session() as session:
-        history = session.history
-        for file, content in contents:
-            received = await history.push_results(content, filename=file.name, name=job)
-            counts = {
-                "added": received.added,
-                "replaced": received.replaced,
-                "unchanged": received.unchanged,
-                "refused": received.refused,
-            }
-            summary = (
-                ", ".join(f"{number} {what}" for what, number in counts.items() if number) or "no records"
-            )
-            cli.output.say(f"{file}: {summary}")
-            for warning in received.warnings:
-                cli.output.hint(f"{file}: {warning}")
 
 
 @verb(app, "list", "ls")

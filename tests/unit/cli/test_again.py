@@ -1,4 +1,4 @@
-"""fournos retry, resubmit, matrix, diff and open: what is written and what is said."""
+"""fournos retry and matrix: what is written and what is said."""
 
 from __future__ import annotations
 
@@ -33,15 +33,14 @@ def test_a_retry_says_what_it_takes_over() -> None:
     assert named.stdout == "fournosjob.fournos.dev/one-x7k2m\n"
 
 
-def test_only_what_has_ended_is_retried_and_anything_is_resubmitted() -> None:
+def test_only_what_has_ended_is_retried() -> None:
     api = Api(job("one", "Running"))
     refused = Program(api)("retry", "one")
     assert (refused.exit_code, api.writes) == (2, [])
     assert "one has not ended: it is Running" in refused.stderr
-    assert Program(api)("resubmit", "one", "--set", "cluster=cluster-2").exit_code == 0
-    assert api.writes[0][1]["spec"]["cluster"] == "cluster-2"
-    wrong = Program(api)("resubmit", "one", "--set", "hardware.gpuCount=0")
-    assert (wrong.exit_code, len(api.writes)) == (2, 1)
+    ended = Api(job("one", "Failed"))
+    wrong = Program(ended)("retry", "one", "--set", "hardware.gpuCount=0")
+    assert (wrong.exit_code, ended.writes) == (2, [])
     assert "spec.hardware.gpuCount: write at least 1" in wrong.stderr
 
 
