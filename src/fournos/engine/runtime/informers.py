@@ -237,9 +237,7 @@ class Informers:
         *,
         clock: Clock,
         metrics: Metrics,
-        on_change: Callable[[], None],
     ) -> None:
-        """`on_change` is called at each change of a cache while `waking` is True."""
         self.waking = False
         """True if changes enqueue keys.  A standby keeps its caches up to date, and remembers the keys."""
         self._complete = False
@@ -247,7 +245,6 @@ class Informers:
         self._api = api
         self._clock = clock
         self._metrics = metrics
-        self._on_change = on_change
         self._feeds: list[Feed] = []
         self._watching: asyncio.TaskGroup | None = None
         self._tasks: dict[Feed, asyncio.Task[None]] = {}
@@ -279,9 +276,7 @@ class Informers:
                 if watch.resource == running.controller.resource:
                     # Also on a standby, so that its dynamic caches are warm.
                     running.followed.changed(new, old)
-            if self.waking:
-                self._on_change()
-            elif not self._complete:
+            if not (self.waking or self._complete):
                 return
             if feed.watch.project is not None and same_but_version(old, new):
                 return  # a change outside the projection triggers no reconcile

@@ -10,15 +10,15 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 from fournos.engine.kube.api import Api
-from fournos.engine.kube.errors import NotLeaderError, TransientError
+from fournos.engine.kube.errors import NotLeaderError
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of
 from fournos.engine.runtime.act import StepExecutor
 from fournos.engine.runtime.clock import Clock, SystemClock
 from fournos.engine.runtime.controller import Caches, Controller
-from fournos.engine.runtime.decision import EventRecord, Step, written
+from fournos.engine.runtime.decision import EventRecord, written
 from fournos.engine.runtime.informers import ControllerMetrics, Informers, RunningController, at_work
 from fournos.engine.runtime.lease import Lease
 from fournos.engine.runtime.metrics import (
@@ -38,71 +38,12 @@ from fournos.engine.runtime.metrics import (
 from fournos.engine.runtime.queue import Queue, QueueClosedError
 from fournos.engine.runtime.reconcile import PassOutcome, Result, reconcile
 
-# --- outages ----------------------------------------------------------------------------------------
-# Outages of the API server, as the results of passes and watches show them.  Pure.
-#
-# Reads and writes recover apart: while a webhook of one kind is rolling out, writes of that kind fail, and
-# watches and other writes go on.  So a write outage ends with a write of the same target, and an outage of
-# reads with a watch that delivers again.
-
-OUTAGE: Final = 5
-"""Number of transient failures in a row, of any keys, that counts as an outage of a target."""
-STATUS: Final = "status"
-
-
-class Outages:
-    """The targets of writes that fail, and whether reads have failed."""
-
-    def __init__(self) -> None:
-        self._failures: dict[str, int] = {}
-        """Target → transient failures in a row."""
-        self._reads_failed = False
-
-    def passed(
-        self, outcome: PassOutcome, resource: str, *, reads_fail: Callable[[], bool]
-    ) -> tuple[str, bool]:
-        """Takes the result of a pass over an object of the resource.
-
-        `reads_fail()` is called after a failure: whether a watch fails at that time.  Returns the target
-        whose outage has begun ("" for none), and whether an outage has ended.
-        """
-        answered = [_target(step) for step, _ in outcome.done]
-        if outcome.wrote_status:
-            answered.append(f"{STATUS} of {resource}")
-        failures = [self._failures.pop(target, 0) for target in answered]
-        ended = any(count >= OUTAGE for count in failures)
-        failing = ""
-        if isinstance(outcome.error, TransientError):
-            failing = f"{STATUS} of {resource}"
-        elif outcome.failure is not None and outcome.failure.transient:
-            failing = _target(outcome.failure.step)
-        if not failing:
-            return "", ended
-        self._reads_failed = self._reads_failed or reads_fail()
-        count = self._failures[failing] = self._failures.get(failing, 0) + 1
-        return (failing if count == OUTAGE else ""), ended
-
-    def read(self) -> bool:
-        """Takes an event of a watch.  Returns whether an outage of reads has ended."""
-        ended = self._reads_failed and any(count >= OUTAGE for count in self._failures.values())
-        self._reads_failed = False
-        if ended:
-            self._failures.clear()
-        return ended
-
-
-def _target(step: Step) -> str:
-    return f"{type(step).__name__} {written(step)}".rstrip()
-
-
 log = logging.getLogger(__name__)
 
 RecordEvent = Callable[[Resource, Obj, EventRecord], None]
 """Sends a Kubernetes Event about an object; must not block."""
 
 COLLECT_INTERVAL = 300.0
-RECOVERY = 5.0
-"""Seconds over which the retries of an outage are spread when it is over."""
 SOONEST = timedelta(milliseconds=100)
 
 
@@ -134,11 +75,8 @@ class Manager:
         self._workers = workers
         self._collect_interval = collect_interval
         self._jitter = jitter
-        self._outages = Outages()
         self._running = [self._prepare(controller) for controller in controllers]
-        self.informers = Informers(
-            api, self._running, clock=self._clock, metrics=self._metrics, on_change=self._changed
-        )
+        self.informers = Informers(api, self._running, clock=self._clock, metrics=self._metrics)
 
     def _prepare(self, controller: Controller[Any]) -> RunningController:
         name = controller.published_name or controller.name
@@ -246,13 +184,6 @@ class Manager:
             controller, running.caches, self._executor, key, self._clock.now(), queue.failures(key)
         )
         self._measure(running, outcome, self._clock.monotonic() - started)
-        failing, ended = self._outages.passed(
-            outcome, str(controller.resource), reads_fail=lambda: any(self.informers.failing())
-        )
-        if failing:
-            log.warning("writes fail (%s): %s", failing, _failure_text(outcome))
-        if ended:
-            self._hurry("writes")
         schedule(queue, key, outcome, self._clock.now())
         for note in outcome.events:
             level = logging.WARNING if note.type == "Warning" else logging.INFO
@@ -260,16 +191,6 @@ class Manager:
             resource, obj = note.about or (controller.resource, outcome.object)
             if self._record is not None and obj is not None:
                 self._record(resource, obj, note)
-
-    def _changed(self) -> None:
-        if self._outages.read():
-            self._hurry("reads")
-
-    def _hurry(self, what: str) -> None:
-        """Ends an outage: keys need not wait for a long backoff."""
-        log.info("%s succeed again", what)
-        for running in self._running:
-            running.queue.hurry(RECOVERY)
 
     def _measure(self, running: RunningController, outcome: PassOutcome, seconds: float) -> None:
         metrics, name = self._metrics, running.controller.name
@@ -314,9 +235,3 @@ def schedule(queue: Queue, key: Key, outcome: PassOutcome, now: datetime) -> Non
         queue.forget(key)
     if outcome.again:
         queue.add(key)
-
-
-def _failure_text(outcome: PassOutcome) -> str:
-    if outcome.failure is not None:
-        return f"{outcome.failure.error}: {outcome.failure.message}"
-    return str(outcome.error)

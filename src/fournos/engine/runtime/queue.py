@@ -146,15 +146,10 @@ class Queue:
         self.add_after(key, delay)
         return delay
 
-    def hurry(self, within: float) -> None:
-        """Shortens every pending backoff to at most so many seconds, because the outage is over.
-
-        The failure counts stay, so that a key with a permanent error soon has its long backoff again.
-        """
-        now = self._clock.monotonic()
-        for key, due in list(self._retry_at.items()):
-            if due > now + within:
-                self.add_after(key, within * self._jitter())
+    def hurry(self) -> None:
+        """Ends every pending backoff, because what failed is usable again; the failure counts stay."""
+        for key in list(self._retry_at):
+            self.add_after(key, 0.0)
 
     def forget(self, key: Key) -> None:
         """Resets the backoff of a key that succeeded and cancels its pending retry."""

@@ -189,7 +189,7 @@ class RemoteClient:
 
     def usable(self) -> None:
         """Ends all backoffs, because the worker is usable again."""
-        self._queue.hurry(0.0)
+        self._queue.hurry()
 
     def stop(self) -> None:
         """Stops the queue: no further steps are started."""

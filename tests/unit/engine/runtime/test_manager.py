@@ -12,13 +12,11 @@ from typing import Any
 
 import pytest
 
-from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ServerError
 from fournos.engine.kube.resource import Key, Obj, key_of, owner_uids
 from fournos.engine.runtime import informers
 from fournos.engine.runtime.controller import Caches, Controller, Watch
-from fournos.engine.runtime.decision import Create, Custom, Decision, EventRecord, Facts
-from fournos.engine.runtime.manager import RECOVERY
+from fournos.engine.runtime.decision import Custom, Decision, EventRecord, Facts
 from tests.unit.engine.runtime.controlled import Bench, Counting, play, toys, until, watching
 from tests.unit.engine.runtime.toy import (
     THING,
@@ -27,7 +25,6 @@ from tests.unit.engine.runtime.toy import (
     controller,
     make_config,
     make_toy,
-    thing_of,
     wakes_owner,
 )
 
@@ -170,10 +167,7 @@ async def test_a_poisonous_object_does_not_hold_up_the_others(bench: Bench) -> N
     assert 15 <= bugs <= 30  # backoff: not thousands, and not given up
 
 
-async def test_after_an_outage_of_ten_minutes_all_is_done_within_half_a_minute(
-    bench: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO")
+async def test_after_an_outage_of_ten_minutes_all_is_done_within_a_minute(bench: Bench) -> None:
     down = ServerError("down", status=503)
     toys(bench.server, *map(str, range(20)))
     bench.server.refusals.append(lambda verb, resource, obj: down)
@@ -182,78 +176,9 @@ async def test_after_an_outage_of_ten_minutes_all_is_done_within_half_a_minute(
     tried = len(bench.api.writes)
     assert 300 <= tried <= 600  # at the backoff's limit: each key about every 45 s
     bench.server.refusals.clear()
-    await asyncio.sleep(30)
+    await asyncio.sleep(60)
     assert all(toy.get("status") for toy in bench.server.list(TOY))
     assert len(bench.api.writes) == tried + 20
-    message = [record.message for record in caplog.records if "writes" in record.message]
-    assert message == ["writes fail (status of toys.test.dev): down", "writes succeed again"]
-
-
-async def test_what_fails_beside_the_api_server_is_not_called_a_write_of_secrets(
-    bench: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
-    """As a recorder's database that is full."""
-    full, rung = [ServerError("no space left")], set[str]()
-
-    async def ring(step: Ring, api: Api) -> None:
-        if full:
-            raise full[0]
-        rung.add(step.bell)
-
-    def decide(toy: Obj, facts: Facts) -> Decision:
-        bell = toy["metadata"]["name"]
-        if facts.failure is not None:
-            return Decision(retry=True)
-        return Decision() if bell in rung else Decision((Ring(bell),))
-
-    toys(bench.server, *map(str, range(20)))
-    await bench.lead(bench.manager(replace(watching("t", decide), executors={Ring: ring})))
-    await asyncio.sleep(60)
-    full.clear()
-    await asyncio.sleep(60)
-    message = [record.message for record in caplog.records if "writes" in record.message]
-    assert message == ["writes fail (Ring): ServerError: no space left"]
-    assert bench.metrics.value("fournos_steps_total", "t", "Ring", "") == 20
-
-
-async def test_while_only_writes_of_a_kind_fail_their_keys_keep_their_backoff(bench: Bench) -> None:
-    """As while Kueue's webhook is rolling out: watches deliver and other writes succeed all the time."""
-    down = ServerError("failed calling webhook", status=500)
-
-    def decide(toy: Obj, facts: Facts) -> Decision:
-        if toy["metadata"]["name"] == "busy":
-            return Decision(status={"saw": toy["spec"].get("round", 0)})
-        return Decision(steps=[Create(THING, thing_of(toy))], status={"tried": facts.failure is not None})
-
-    toys(bench.server, "busy", *map(str, range(20)))
-    bench.server.refusals.append(lambda verb, resource, obj: down if resource == THING else None)
-    await bench.lead(bench.manager(watching("t", decide)))
-    for number in range(600):
-        bench.server.patch(TOY, Key("ns", "busy"), {"spec": {"round": number}})
-        await asyncio.sleep(1)
-    creates = sum(write.startswith("create") for write in bench.api.writes)
-    assert bench.server.get(TOY, Key("ns", "busy"))["status"]["saw"] == 599
-    assert 300 <= creates <= 600  # each key about every 45 s, and not every 5 s
-    bench.server.refusals.clear()
-    await asyncio.sleep(60)
-    assert len(bench.server.list(THING)) == 20
-
-
-async def test_watches_that_deliver_again_end_an_outage(bench: Bench) -> None:
-    """No key needs to wait for its backoff until one of them finds the API server answering."""
-    down = ServerError("down", status=503)
-    toys(bench.server, *map(str, range(20)))
-    bench.server.refusals.append(lambda verb, resource, obj: down)
-    manager = bench.manager(watching("t", lambda toy, facts: Decision(status={"seen": True})))
-    await bench.lead(manager)
-    failing = ["watch of toys.test.dev: down"]
-    manager.informers.failing = lambda: failing  # type: ignore[method-assign]
-    await asyncio.sleep(600)
-    bench.server.refusals.clear()
-    failing.clear()
-    toys(bench.server, "new")
-    await asyncio.sleep(RECOVERY)
-    assert all(toy.get("status") for toy in bench.server.list(TOY))
 
 
 async def test_a_watch_survives_an_object_that_cannot_be_mapped(bench: Bench) -> None:

@@ -153,30 +153,14 @@ async def test_an_event_runs_a_key_at_once_and_takes_its_retry_along(queue: Queu
         await asyncio.wait_for(queue.get(), 20)
 
 
-async def test_when_an_outage_is_over_no_key_waits_for_long(queue: Queue, clock: LoopClock) -> None:
-    for _ in range(12):
+async def test_what_is_usable_again_ends_every_backoff_and_no_count(queue: Queue, clock: LoopClock) -> None:
+    for _ in range(13):
         queue.retry(B)
-        queue.add(B)
-        assert await take(queue) == B
-    assert queue.retry(B) == 60.0
-    queue.add_after(C, 1)
-    queue.hurry(5)
-    assert [await take(queue), await take(queue)] == [C, B]
-    assert clock.monotonic() == pytest.approx(5, abs=0.01)
+    queue.hurry()
+    assert await take(queue) == B
+    assert clock.monotonic() == pytest.approx(0, abs=0.01)
     assert queue.failures(B) == 13
     assert queue.retry(B) == 60.0
-
-
-async def test_the_end_of_an_outage_shortens_only_longer_delays(clock: LoopClock) -> None:
-    """Delays up to the limit stay, so that those keys do not come together with the others."""
-    queue = Queue(clock, jitter=lambda: 0.1)
-    for key, delay in ((A, 60), (B, 5), (C, 1)):
-        queue.add_after(key, delay)
-    queue.hurry(5)
-    order = []
-    for _ in range(3):
-        order.append((await take(queue), round(clock.monotonic(), 2)))
-    assert order == [(A, 0.5), (C, 1), (B, 5)]
 
 
 async def test_the_oldest_key_is_the_one_that_was_ready_first(queue: Queue) -> None:
