@@ -91,9 +91,8 @@ class Operator:
     async def busy(self) -> bool:
         """True if the work queue has keys that wait or are being processed."""
         samples = await self._samples()
-        return any(
-            value for name, _, value in samples if name in ("fournos_queue_ready", "fournos_queue_processing")
-        )
+        gauges = ("workqueue_depth", "controller_runtime_active_workers")
+        return any(value for name, _, value in samples if name in gauges)
 
     @property
     def ended(self) -> bool:

@@ -16,7 +16,7 @@ from fournos.app.run import main
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.manager import Manager
-from fournos.engine.runtime.metrics import CONTROLLER_RUNTIME, Counter, Gauge, Metrics
+from fournos.engine.runtime.metrics import RUNTIME, Counter, Gauge, Metrics
 from fournos.systems.clusters.settings import ClusterSettings
 from fournos.systems.jobs.settings import JobSettings
 from fournos.systems.miniclusters import metrics
@@ -120,7 +120,7 @@ def test_names_are_as_prometheus_wants_them() -> None:
     assert len({row.name for row in TABLE}) == len(TABLE)
     for row in TABLE:
         # Ours, but for what published operators promise under their own names.
-        ours = r"(controller_runtime|workqueue)" if row in CONTROLLER_RUNTIME else r"(fournos|appwrapper)"
+        ours = r"(fournos|controller_runtime|workqueue)" if row in RUNTIME else r"(fournos|appwrapper)"
         assert re.fullmatch(rf"{ours}_[a-z_]+", row.name)
         assert row.name.endswith("_total") == isinstance(row, Counter), row.name
         assert row.help.endswith(".")

@@ -100,13 +100,6 @@ class Custom:
 Step: TypeAlias = Create | Patch | Delete | CopySecret | Custom
 
 
-def written(step: Step) -> str:
-    """Returns the resource that a step writes; "" for a step of a controller of its own."""
-    if isinstance(step, CopySecret):
-        return "secrets"
-    return str(getattr(step, "resource", ""))
-
-
 MAX_ROUNDS = 3
 
 # --- questions of a decision -----------------------------------------------------------------------

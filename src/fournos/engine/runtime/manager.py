@@ -18,21 +18,14 @@ from fournos.engine.kube.resource import Key, Obj, Resource, key_of
 from fournos.engine.runtime.act import StepExecutor
 from fournos.engine.runtime.clock import Clock, SystemClock
 from fournos.engine.runtime.controller import Caches, Controller
-from fournos.engine.runtime.decision import EventRecord, written
+from fournos.engine.runtime.decision import EventRecord
 from fournos.engine.runtime.informers import ControllerMetrics, Informers, RunningController, at_work
 from fournos.engine.runtime.lease import Lease
 from fournos.engine.runtime.metrics import (
     QUEUE_OLDEST_SECONDS,
-    QUEUE_PROCESSING,
-    QUEUE_READY,
     QUEUE_RETRYING,
-    QUEUE_SLEEPING,
-    RECONCILE_RETRIES,
-    RECONCILE_SECONDS,
     RECONCILES,
-    STATUS_WRITES,
     STEP_FAILURES,
-    STEPS,
     Metrics,
 )
 from fournos.engine.runtime.queue import Queue, QueueClosedError
@@ -95,10 +88,7 @@ class Manager:
         """Sets the gauges.  Call it before metrics are read."""
         for running in self._running:
             name, queue = running.controller.name, running.queue
-            self._metrics.set(QUEUE_READY, len(queue), name)
-            self._metrics.set(QUEUE_PROCESSING, queue.processing, name)
             self._metrics.set(QUEUE_RETRYING, queue.retrying, name)
-            self._metrics.set(QUEUE_SLEEPING, queue.sleeping, name)
             self._metrics.set(QUEUE_OLDEST_SECONDS, queue.oldest(), name)
             running.metrics.refresh(len(queue))
         self.informers.refresh_metrics()
@@ -196,13 +186,6 @@ class Manager:
         metrics, name = self._metrics, running.controller.name
         running.metrics.passed(outcome, seconds)
         metrics.add(RECONCILES, name, outcome.result.value)
-        metrics.observe(RECONCILE_SECONDS, seconds, name)
-        if outcome.retry:
-            metrics.add(RECONCILE_RETRIES, name)
-        if outcome.wrote_status:
-            metrics.add(STATUS_WRITES, name)
-        for step, _ in outcome.done:
-            metrics.add(STEPS, name, type(step).__name__, written(step))
         if outcome.failure is not None:
             failure = outcome.failure
             metrics.add(STEP_FAILURES, name, type(failure.step).__name__, failure.error)

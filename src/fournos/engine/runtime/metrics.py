@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import prometheus_client as prometheus
 from prometheus_client import CollectorRegistry, generate_latest
@@ -53,23 +53,12 @@ RECONCILES: Final = Counter(
     "Passes by result: gone, done, waiting, failed, conflict, bug.",
     ("system", "result"),
 )
-RECONCILE_SECONDS: Final = Histogram(
-    "fournos_reconcile_seconds", "Duration of a pass, its API calls included.", ("system",)
-)
-RECONCILE_RETRIES: Final = Counter(
-    "fournos_reconcile_retries_total", "Passes that are tried again with backoff.", ("system",)
-)
-STEPS: Final = Counter("fournos_steps_total", "Steps that succeeded.", ("system", "step", "resource"))
 STEP_FAILURES: Final = Counter(
     "fournos_step_failures_total",
     "Steps that failed, by the class of the error.",
     ("system", "step", "error"),
 )
-STATUS_WRITES: Final = Counter("fournos_status_writes_total", "Status writes.", ("system",))
-QUEUE_READY: Final = Gauge("fournos_queue_ready", "Keys that wait for a worker.", ("system",))
-QUEUE_PROCESSING: Final = Gauge("fournos_queue_processing", "Keys that a worker has.", ("system",))
 QUEUE_RETRYING: Final = Gauge("fournos_queue_retrying", "Keys that wait for their backoff.", ("system",))
-QUEUE_SLEEPING: Final = Gauge("fournos_queue_sleeping", "Keys with a deadline ahead.", ("system",))
 QUEUE_OLDEST_SECONDS: Final = Gauge(
     "fournos_queue_oldest_seconds", "How long the oldest ready key has been waiting.", ("system",)
 )
@@ -172,49 +161,8 @@ WORKQUEUE_LONGEST_RUNNING_PROCESSOR_SECONDS: Final = Gauge(
     ("name", "controller"),
 )
 
-CONTROLLER_RUNTIME: Final[tuple[Metric, ...]] = (
-    CONTROLLER_RUNTIME_RECONCILE,
-    CONTROLLER_RUNTIME_RECONCILE_ERRORS,
-    CONTROLLER_RUNTIME_RECONCILE_PANICS,
-    CONTROLLER_RUNTIME_RECONCILE_TIME_SECONDS,
-    CONTROLLER_RUNTIME_MAX_CONCURRENT_RECONCILES,
-    CONTROLLER_RUNTIME_ACTIVE_WORKERS,
-    WORKQUEUE_DEPTH,
-    WORKQUEUE_ADDS,
-    WORKQUEUE_RETRIES,
-    WORKQUEUE_QUEUE_DURATION_SECONDS,
-    WORKQUEUE_WORK_DURATION_SECONDS,
-    WORKQUEUE_UNFINISHED_WORK_SECONDS,
-    WORKQUEUE_LONGEST_RUNNING_PROCESSOR_SECONDS,
-)
-
-RUNTIME: Final[tuple[Metric, ...]] = (
-    BUILD_INFO,
-    LEADER,
-    RECONCILES,
-    RECONCILE_SECONDS,
-    RECONCILE_RETRIES,
-    STEPS,
-    STEP_FAILURES,
-    STATUS_WRITES,
-    QUEUE_READY,
-    QUEUE_PROCESSING,
-    QUEUE_RETRYING,
-    QUEUE_SLEEPING,
-    QUEUE_OLDEST_SECONDS,
-    API_REQUESTS,
-    API_REQUEST_SECONDS,
-    WATCH_AGE_SECONDS,
-    CACHE_OBJECTS,
-    TASK_RESTARTS,
-    EVENTS_SENT,
-    EVENTS_DROPPED,
-    WEBHOOK_REVIEWS,
-    WEBHOOK_REVIEW_SECONDS,
-    WEBHOOK_CERTIFICATE_END_SECONDS,
-    LOOP_LAG_SECONDS,
-    *CONTROLLER_RUNTIME,
-)
+RUNTIME: Final = tuple(metric for metric in tuple(globals().values()) if isinstance(metric, Metric))
+"""The metrics that are declared above, in their order."""
 
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -229,63 +177,53 @@ class Metrics:
     def __init__(self, declared: Iterable[Metric] = RUNTIME) -> None:
         self._registry = CollectorRegistry()
         self._declared = {metric.name: metric for metric in declared}
-        self._counters: dict[str, prometheus.Counter] = {}
-        self._gauges: dict[str, prometheus.Gauge] = {}
-        self._histograms: dict[str, prometheus.Histogram] = {}
-        self._counted: dict[tuple[str, tuple[str, ...]], prometheus.Counter] = {}
-        self._observed: dict[tuple[str, tuple[str, ...]], prometheus.Histogram] = {}
-        """The series by name and labels: the look-up of prometheus_client takes a lock and copies."""
-        self._requests: dict[tuple[str, str, str, int], tuple[prometheus.Counter, prometheus.Histogram]] = {}
-        """The series of an API request by (cluster, verb, resource, code), looked up only once."""
-        for metric in self._declared.values():
-            self._register(metric)
+        self._registered = {name: self._register(metric) for name, metric in self._declared.items()}
+        self._series: dict[tuple[str, tuple[str, ...]], Any] = {}
+        """Counters and histograms by name and labels: prometheus_client's look-up takes a lock and copies."""
         self.set(BUILD_INFO, 1, __version__)
 
-    def _register(self, metric: Metric) -> None:
+    def _register(self, metric: Metric) -> Any:
         about = (metric.name, metric.help, metric.labels)
-        match metric:
-            case Counter():
-                self._counters[metric.name] = prometheus.Counter(*about, registry=self._registry)
-            case Gauge():
-                self._gauges[metric.name] = prometheus.Gauge(*about, registry=self._registry)
-            case Histogram(buckets=buckets):
-                self._histograms[metric.name] = prometheus.Histogram(
-                    *about, registry=self._registry, buckets=buckets
-                )
+        if isinstance(metric, Histogram):
+            return prometheus.Histogram(*about, registry=self._registry, buckets=metric.buckets)
+        kind = prometheus.Counter if isinstance(metric, Counter) else prometheus.Gauge
+        return kind(*about, registry=self._registry)
+
+    def _found(self, metric: Metric, labels: tuple[str, ...]) -> Any:
+        series = self._series.get((metric.name, labels))
+        if series is None:
+            registered = self._registered[metric.name]
+            series = registered.labels(*labels) if labels else registered
+            self._series[metric.name, labels] = series
+        return series
 
     def add(self, counter: Counter, *labels: str, amount: float = 1.0) -> None:
-        series = self._counted.get((counter.name, labels))
-        if series is None:
-            series = self._counted[counter.name, labels] = self.counter(counter, *labels)
-        series.inc(amount)
+        self._found(counter, labels).inc(amount)
+
+    def observe(self, histogram: Histogram, seconds: float, *labels: str) -> None:
+        self._found(histogram, labels).observe(seconds)
 
     def counter(self, counter: Counter, *labels: str) -> prometheus.Counter:
-        """Returns one series of a counter; for frequent increments, which then need no lookup."""
-        found: prometheus.Counter = self._counters[counter.name]
-        return found.labels(*labels) if labels else found
+        """Returns one series of a counter, which is served from now on."""
+        found: prometheus.Counter = self._found(counter, labels)
+        return found
 
     def histogram(self, histogram: Histogram, *labels: str) -> prometheus.Histogram:
-        """Returns one series of a histogram; for frequent observations."""
-        found: prometheus.Histogram = self._histograms[histogram.name]
-        return found.labels(*labels) if labels else found
+        """Returns one series of a histogram, which is served from now on."""
+        found: prometheus.Histogram = self._found(histogram, labels)
+        return found
 
     def set(self, gauge: Gauge, value: float, *labels: str) -> None:
-        found = self._gauges[gauge.name]
+        found = self._registered[gauge.name]
         (found.labels(*labels) if labels else found).set(value)
 
     def clear(self, gauge: Gauge) -> None:
         """Removes all series of a gauge; only those that are set again are served."""
-        self._gauges[gauge.name].clear()
+        self._registered[gauge.name].clear()
 
     def remove(self, gauge: Gauge, *labels: str) -> None:
         """Removes one series of a gauge."""
-        self._gauges[gauge.name].remove(*labels)
-
-    def observe(self, histogram: Histogram, seconds: float, *labels: str) -> None:
-        series = self._observed.get((histogram.name, labels))
-        if series is None:
-            series = self._observed[histogram.name, labels] = self.histogram(histogram, *labels)
-        series.observe(seconds)
+        self._registered[gauge.name].remove(*labels)
 
     def value(self, name: str, *labels: str) -> float:
         """Returns the present value of a counter or gauge, by the name under which it is served."""
@@ -297,15 +235,8 @@ class Metrics:
         """Returns the observer for the client of this API server."""
 
         def seen(verb: str, resource: str, code: int, seconds: float) -> None:
-            series = self._requests.get((cluster, verb, resource, code))
-            if series is None:
-                series = self._requests[cluster, verb, resource, code] = (
-                    self._counters[API_REQUESTS.name].labels(cluster, verb, resource, str(code)),
-                    self._histograms[API_REQUEST_SECONDS.name].labels(cluster, verb),
-                )
-            counter, histogram = series
-            counter.inc()
-            histogram.observe(seconds)
+            self.add(API_REQUESTS, cluster, verb, resource, str(code))
+            self.observe(API_REQUEST_SECONDS, seconds, cluster, verb)
 
         return seen
 

@@ -235,18 +235,9 @@ class Queue:
         return sum(map(len, self._ready.values()))
 
     @property
-    def processing(self) -> int:
-        return len(self._processing)
-
-    @property
     def retrying(self) -> int:
         """The number of keys that wait for their backoff."""
         return len(self._retry_at)
-
-    @property
-    def sleeping(self) -> int:
-        """The number of keys with a deadline."""
-        return len(self._wake_at)
 
     def oldest(self) -> float:
         """Returns the seconds that the oldest ready key has waited; 0.0 without one."""

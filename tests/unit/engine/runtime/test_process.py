@@ -21,7 +21,7 @@ from fournos.engine.runtime.events import Recorder
 from fournos.engine.runtime.informers import HEALTHY, TaskFailedError, supervise
 from fournos.engine.runtime.lease import Lease
 from fournos.engine.runtime.manager import Manager
-from fournos.engine.runtime.metrics import QUEUE_READY, Metrics
+from fournos.engine.runtime.metrics import QUEUE_RETRYING, Metrics
 from fournos.engine.runtime.process import Health, run
 from tests.unit.engine.runtime.controlled import Bench, Counting, toys, until, watching
 from tests.unit.engine.runtime.toy import THING, TOY
@@ -279,14 +279,14 @@ async def test_metrics_are_refreshed_and_exposed() -> None:
     health = Health(
         SystemClock(),
         metrics,
-        refresh=lambda: metrics.set(QUEUE_READY, 3, "toys"),
+        refresh=lambda: metrics.set(QUEUE_RETRYING, 3, "toys"),
     )
     metrics.requests("local")("patch", "toys.test.dev", 409, 0.02)
     async with TestClient(TestServer(health.app())) as client:
         answer = await client.get("/metrics")
         assert answer.headers["Content-Type"].startswith("text/plain; version=")
         text = await answer.text()
-    assert 'fournos_queue_ready{system="toys"} 3.0' in text
+    assert 'fournos_queue_retrying{system="toys"} 3.0' in text
     assert (
         'fournos_api_requests_total{cluster="local",code="409",resource="toys.test.dev",verb="patch"} 1.0'
         in text
