@@ -92,15 +92,23 @@ class Served:
 
 
 def served(
-    api: Api, offers: Iterable[WebhookOffer], settings: WebhookSettings, *, clock: Clock, metrics: Metrics
+    api: Api,
+    offers: Iterable[WebhookOffer],
+    settings: WebhookSettings,
+    *,
+    url: str = "",
+    clock: Clock,
+    metrics: Metrics,
 ) -> Served:
     """Returns the webhook server and the certificate rotation of all parts.
+
+    `url`: where the API server reaches this process itself, instead of a Service.
 
     `api` must not be guarded by a lease, because every replica answers.  All webhooks share one port, one
     certificate and one writer of the configurations: the leader of the first part that has webhooks.
     """
     offered = [offer for offer in offers if offer.webhooks]
-    target = settings.target(offered[0].namespace) if offered else None
+    target = settings.target(offered[0].namespace, url) if offered else None
     if target is None:
         return Served()
     webhooks = [webhook for offer in offered for webhook in offer.webhooks]
@@ -109,7 +117,7 @@ def served(
         api,
         webhooks,
         target,
-        secret=Key(offered[0].namespace, settings.secret),
+        secret=Key(offered[0].namespace, target.secret),
         clock=clock,
         metrics=metrics,
         leading=offered[0].lease.leading,
@@ -117,7 +125,7 @@ def served(
     )
     return Served(
         background={
-            "webhooks": partial(server.run, port=settings.port, host=settings.host),
+            "webhooks": partial(server.run, port=target.port),
             "webhook-certificates": registrar.run,
         },
         problems=lambda: [*server.problems(), *registrar.problems()],
@@ -148,7 +156,7 @@ def main(
     """Runs until a signal stops it.  Returns the exit code, one of `process.ExitCode`.
 
     `enable` names parts; each entry has one name or several, separated by commas.
-    `webhook_url` is the setting of this name.
+    `webhook_url`: where the API server reaches this process, for development.
     """
     names = tuple(dict.fromkeys(name for entry in enable for name in entry.split(",")))
     unknown = [name for name in names if name not in PARTS]
@@ -158,10 +166,14 @@ def main(
     parts = [PARTS[name] for name in names]
     valid = [_settings(part.settings) for part in parts]
     settings = [part_settings for part_settings in valid if part_settings is not None]
-    url = {"url": webhook_url, "service": ""} if webhook_url else {}
-    webhooks = _settings(WebhookSettings, **url)
+    webhooks = _settings(WebhookSettings)
     own = _settings(process.ProcessSettings)
     if len(settings) < len(parts) or webhooks is None or own is None:
+        return process.ExitCode.NOT_STARTED
+    try:
+        webhooks.target("", webhook_url)
+    except ValueError as error:
+        print(f"fournos: --webhook-url: {error}", file=sys.stderr)
         return process.ExitCode.NOT_STARTED
     logs.configure(_level([own, *settings]))
     try:
@@ -170,6 +182,7 @@ def main(
             _run(
                 list(zip(parts, settings, strict=True)),
                 webhooks,
+                webhook_url,
                 own,
                 credentials,
                 workers=workers,
@@ -190,10 +203,10 @@ def _level(settings: Sequence[BaseSettings]) -> str:
 _Settings = TypeVar("_Settings", bound=BaseSettings)
 
 
-def _settings(which: type[_Settings], **given: Any) -> _Settings | None:
+def _settings(which: type[_Settings]) -> _Settings | None:
     """Reads settings from the environment; returns None after printing what is invalid."""
     try:
-        return which(**given)
+        return which()
     except ValidationError as error:
         prefix = str(which.model_config.get("env_prefix") or "")
         for problem in error.errors():
@@ -248,6 +261,7 @@ class _Started:
 async def _run(
     parts: Sequence[tuple[Part[Any], Any]],
     webhook_settings: WebhookSettings,
+    webhook_url: str,
     own: process.ProcessSettings,
     credentials: Credentials,
     *,
@@ -267,6 +281,7 @@ async def _run(
             await shared.client("webhooks"),
             [part.offer for part in started if part.offer is not None],
             webhook_settings,
+            url=webhook_url,
             clock=clock,
             metrics=metrics,
         )

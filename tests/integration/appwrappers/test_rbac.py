@@ -131,7 +131,7 @@ async def test_the_operator_may_do_its_work_and_nothing_else(rights: Rights) -> 
     await granted(rights, MAY)
     wrong = [f"may {right}" for right in (*MAY_NOT, *OWN_WORKLOADS) if await rights(right)]
     assert not wrong, "\n".join(wrong)
-    assert await rights("patch secrets @own", name="appwrapper-webhook-server-cert")
+    assert await rights("patch secrets @own", name="appwrapper-webhook-service-cert")
     assert await rights(f"patch {HOOKS} @cluster", name="appwrapper-validating-webhook-configuration")
     assert await rights("patch leases.coordination.k8s.io @own", name="appwrappers")
 

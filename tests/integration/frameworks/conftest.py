@@ -110,7 +110,6 @@ class Operator:
             "KUBECONFIG": str(kubeconfig),
             "FOURNOS_CONTROLLER_NAMESPACE": self.namespace,
             "FOURNOS_FRAMEWORKS_FILE": str(table),
-            "FOURNOS_WEBHOOK_PORT": str(port),
         }
         url = f"https://{address_for(kubeconfig)}:{port}"
         self._words = [

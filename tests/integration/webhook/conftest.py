@@ -117,7 +117,7 @@ class Replicas:
             show=server.show,
             terms=terms,
         )
-        jobs = [registrar.run(), server.run(port=port, host="127.0.0.1")]
+        jobs = [registrar.run(), server.run(port=port)]
         tasks = [asyncio.create_task(job) for job in jobs]
         self._stack.push_async_callback(_end, tasks)
         async with asyncio.timeout(LIMIT):

@@ -33,7 +33,6 @@ class Process:
         environment |= {
             "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
             "FOURNOS_CONTROLLER_NAMESPACE": namespace,
-            "FOURNOS_WEBHOOK_PORT": str(self.port),
             "KUBECONFIG": str(kubeconfig),
         }
         address = f"https://{address_for(kubeconfig)}:{self.port}"

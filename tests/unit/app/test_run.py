@@ -206,7 +206,6 @@ def lease(api: Connection, namespace: str) -> Lease:
         ({}, (webhook(),), False),
         ({"service": "hooks"}, (), False),
         ({"service": "hooks"}, (webhook(),), True),
-        ({"url": "https://192.0.2.7:9443"}, (webhook(),), True),
     ],
 )
 async def test_it_takes_a_webhook_and_a_way_to_it(
@@ -243,6 +242,6 @@ async def test_the_first_part_that_has_webhooks_leads_and_owns_the_configuration
     made = server.list(VALIDATING_WEBHOOKS)
     assert [one["metadata"]["name"] for one in made] == ["fournos-b", "fournos-toys"]
     assert {one["metadata"]["labels"][LABEL] for one in made} == {"two"}
-    assert server.get(SECRET, Key("two", settings.secret))
+    assert server.get(SECRET, Key("two", "hooks-cert"))
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

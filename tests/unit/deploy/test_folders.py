@@ -14,7 +14,7 @@ from fournos.api.kinds import FOURNOS_JOB, MINICLUSTER, PIPELINE_RUN
 from fournos.app.parts import PARTS
 from fournos.engine.kube.resource import Resource
 from fournos.engine.runtime.process import ProcessSettings
-from fournos.engine.runtime.webhook.registration import Webhook, WebhookSettings
+from fournos.engine.runtime.webhook.registration import Service, Webhook, WebhookSettings
 from fournos.history.recorder.observe import watches as recorded_watches
 from fournos.history.settings import HistorySettings
 from fournos.systems.appwrappers.kinds import WRAPPED
@@ -108,14 +108,14 @@ def test_the_deployment_is_reached_and_configured(of: Hooked) -> None:
     found = objects_of(of.folder)
     container = container_of(found, of.deployment, of.part, of.settings, WebhookSettings, ProcessSettings)
     environment = {entry["name"]: entry.get("value") for entry in container["env"]}
-    service = found["Service", str(environment["FOURNOS_WEBHOOK_SERVICE"])]["spec"]
+    target = Service("", str(environment["FOURNOS_WEBHOOK_SERVICE"]))
+    service = found["Service", target.name]["spec"]
     labels = found["Deployment", of.deployment]["spec"]["template"]["metadata"]["labels"]
     assert service["selector"].items() <= labels.items()
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    assert ports[service["ports"][0]["targetPort"]] == WebhookSettings().port
-    secret = environment.get("FOURNOS_WEBHOOK_SECRET", WebhookSettings().secret)
+    assert ports[service["ports"][0]["targetPort"]] == target.port
     role = str(found["Role", of.leader_role])
-    assert ("Secret", secret) in found and f"'{secret}'" in role
+    assert ("Secret", target.secret) in found and f"'{target.secret}'" in role
     assert f"'{PARTS[of.part].lease}'" in role
     assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
 
@@ -206,7 +206,7 @@ def test_names_are_those_of_the_published_operator() -> None:
         ("ServiceAccount", "appwrapper-controller-manager"),
         ("Service", "appwrapper-webhook-service"),
         ("Service", "appwrapper-controller-manager-metrics-service"),
-        ("Secret", "appwrapper-webhook-server-cert"),
+        ("Secret", "appwrapper-webhook-service-cert"),
         ("ClusterRole", "appwrapper-manager-role"),
         ("MutatingWebhookConfiguration", "appwrapper-mutating-webhook-configuration"),
         ("ValidatingWebhookConfiguration", "appwrapper-validating-webhook-configuration"),

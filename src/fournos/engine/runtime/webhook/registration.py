@@ -11,10 +11,10 @@ import asyncio
 import base64
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from fournos.engine.kube.api import Api
@@ -34,10 +34,16 @@ RESOURCES: Final[Mapping[str, Resource]] = {"mutating": MUTATING_WEBHOOKS, "vali
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A Service in front of the replicas, on port 443."""
+    """A Service in front of the replicas, from its port 443 to `port` of each."""
 
     namespace: str
     name: str
+    port: ClassVar[int] = 9443
+
+    @property
+    def secret(self) -> str:
+        """The name of the Secret with the certificate."""
+        return f"{self.name}-cert"
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -55,12 +61,17 @@ class Address:
     """A base URL at which the API server reaches this process directly; for development."""
 
     url: str
+    secret: ClassVar[str] = "fournos-webhooks-cert"  # noqa: S105 - a name
 
     def __post_init__(self) -> None:
         """Raises ValueError for a URL that the API server would reject."""
         parts = urlsplit(self.url)
         if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or parts.username:
             raise ValueError(f"{self.url!r} is not an address such as https://192.0.2.7:9443")
+
+    @property
+    def port(self) -> int:
+        return urlsplit(self.url).port or 443
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -84,40 +95,19 @@ class WebhookSettings(BaseSettings):
     service: str = Field(
         "",
         description="Service in the operator's namespace by which the API server reaches the webhooks; "
-        "without it and without an address none are served",
+        "without it, and without `fournos run --webhook-url`, none are served. The Secret of the certificate "
+        "has its name with -cert",
     )
-    url: str = Field(
-        "",
-        description="Instead: address at which the API server reaches this process itself, for development",
-    )
-    port: Annotated[int, Field(ge=0, le=65535)] = Field(9443, description="Port that the webhooks listen at")
-    host: str = Field("", description="Address that they listen at; without it, all")
     client_authorities: str = Field(
         "",
         description="File of certificate authorities (PEM): whoever asks must show a client certificate of "
         "one of them, as an API server does that is started with --admission-control-config-file",
     )
-    secret: str = Field(
-        "fournos-webhook-cert", min_length=1, description="Secret of the certificate, in that namespace"
-    )
 
-    @field_validator("url")
-    @classmethod
-    def _is_address(cls, value: str) -> str:
-        if value:
-            Address(value)
-        return value
-
-    @model_validator(mode="after")
-    def _one_of_two(self) -> WebhookSettings:
-        if self.service and self.url:
-            raise ValueError("set service or url, not both")
-        return self
-
-    def target(self, namespace: str) -> Target | None:
-        """None: no webhooks are served."""
-        if self.url:
-            return Address(self.url)
+    def target(self, namespace: str, url: str = "") -> Target | None:
+        """None: no webhooks are served.  `url` has precedence over the service; ValueError: it is none."""
+        if url:
+            return Address(url)
         return Service(namespace, self.service) if self.service else None
 
 

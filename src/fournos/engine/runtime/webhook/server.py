@@ -79,13 +79,13 @@ class WebhookServer:
         app.on_response_prepare.append(self._last)
         return app
 
-    async def run(self, *, port: int, host: str = "") -> None:
+    async def run(self, *, port: int) -> None:
         """Serves until cancelled.  OSError: the port is in use or the file of authorities is unreadable."""
         context = await self._certificate.context()
         if self._clients:
             context.load_verify_locations(self._clients)
             context.verify_mode = ssl.CERT_REQUIRED
-        async with listening(self.app(), host, port, closing=_GOING, tls=context):
+        async with listening(self.app(), "", port, closing=_GOING, tls=context):
             self._serving, self._going = True, False
             try:
                 await asyncio.Event().wait()

@@ -33,7 +33,7 @@ def trusting(authority: bytes) -> aiohttp.ClientSession:
 
 
 async def serving(server: WebhookServer, port: int) -> asyncio.Task[None]:
-    task = asyncio.create_task(server.run(port=port, host=HOST))
+    task = asyncio.create_task(server.run(port=port))
     await until(lambda: not list(server.problems()), "webhooks are not served", limit=60, pause=0.01)
     return task
 
