@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from fournos.api.phase import Cause
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
@@ -122,7 +121,7 @@ async def test_quota_that_another_has(stage: Stage, configured: tuple[Path, bool
     await _submit(stage, "next", cpu="1")
     reason, explanation = await _explained(stage, "next")
     assert reason == ("WaitingForQuota" if configured[1] else "Pending")
-    assert explanation.cause is Cause.QUOTA and "too much of cpu is in use" in explanation.verdict
+    assert "too much of cpu is in use" in explanation.verdict
 
 
 async def test_more_than_there_is(stage: Stage, configured: tuple[Path, bool]) -> None:
@@ -138,14 +137,14 @@ async def test_a_queue_that_is_stopped(stage: Stage, configured: tuple[Path, boo
     await _submit(stage, "held", cpu="1")
     reason, explanation = await _explained(stage, "held")
     assert reason == ("Suspended" if configured[1] else "Inadmissible")
-    assert explanation.cause is Cause.QUEUE_STOPPED
+    assert "is stopped" in explanation.verdict
 
 
 async def test_a_queue_that_cannot_work(stage: Stage, configured: tuple[Path, bool]) -> None:
     await _submit(stage, "stuck", cpu="1", queue="broken")
     reason, explanation = await _explained(stage, "stuck", "broken")
     assert reason == ("Suspended" if configured[1] else "Inadmissible")
-    assert explanation.cause is Cause.QUEUE_STOPPED and "is not active" in explanation.verdict
+    assert "is not active" in explanation.verdict
 
 
 @SINCE_019
@@ -153,7 +152,7 @@ async def test_a_gate_on_its_admission(stage: Stage) -> None:
     await _submit(stage, "gated", cpu="1", **{"kueue.x-k8s.io/admission-gated-by": "example.com/approval"})
     reason, explanation = await _explained(stage, "gated")
     assert reason == "AdmissionGated"
-    assert explanation.cause is Cause.ADMISSION_CHECK and "held back by a gate" in explanation.verdict
+    assert "held back by a gate" in explanation.verdict
 
 
 @SINCE_019

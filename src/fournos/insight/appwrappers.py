@@ -9,7 +9,6 @@ from typing import Any
 
 from fournos.api.appwrapper import DEFINITION
 from fournos.api.kinds import APPWRAPPER
-from fournos.api.phase import Cause
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.rules import Violation
 from fournos.engine.api.schema_readers import schema_violations
@@ -108,7 +107,7 @@ def _suspended(wrapper: Obj, members: WrapperMembers, facts: WaitFacts | None) -
     if not queue_name(wrapper) or facts is None:
         fix = patch_command(_KIND, wrapper, '{"spec":{"suspend":false}}')
         text = f"{name} is suspended by its own spec.suspend, and names no queue that would end that."
-        return Explanation(text, advice=(f"start it: {fix}",), cause=Cause.SUSPENDED)
+        return Explanation(text, advice=(f"start it: {fix}",))
     advice = (
         f"its events say why: kubectl describe {_KIND} {name} -n {key_of(wrapper).namespace}",
         "one of Kueue (its AppWrapper integration) and the operator "

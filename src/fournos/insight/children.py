@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from fournos.api.kinds import PIPELINE_RUN, TASK_RUN
-from fournos.api.phase import Cause
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError
 from fournos.engine.kube.resource import JOB, POD, Obj, Resource, key_of, owner_uids, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.insight.source import Source
-from fournos.insight.values import created, moment, name_of, one_line, spec_of, status_of
+from fournos.insight.values import created, moment, name_of, one_line, status_of
 from fournos.systems.jobs.names import JOB_NAME_LABEL
 
 RUN_LABEL: Final = "tekton.dev/pipelineRun"
@@ -198,10 +196,6 @@ def _task(name: str, task_run: Obj | None, skipped: Mapping[str, str], *, final:
     )
 
 
-_IMAGE: Final = re.compile(r"ImagePull|ErrImage|InvalidImageName")
-"""Reasons of the kubelet for a container whose image is not there yet."""
-
-
 def started_at(dependents: Children) -> datetime | None:
     """Returns when the first container of a run started; None if none has.
 
@@ -219,29 +213,6 @@ def has_started(obj: Obj) -> bool:
     return any(True for _ in (*_steps((obj,)), *_containers(obj)))
 
 
-def starting(job: Obj, dependents: Children) -> Cause | None:
-    """Returns what a job in phase Running waits for, as long as no container of its run has started."""
-    run = dependents.run(job)
-    if run is None or started_at(dependents) is not None or status_of(run).get("completionTime"):
-        return None
-    waiting = [pod for pod in _pods_of_runs(dependents) if not _pod_ended(pod)]
-    if not waiting:
-        return Cause.DISPATCH  # Tekton has yet to make the pods
-    causes = map(_pod_waits_for, waiting)
-    return next((cause for cause in causes if cause is not Cause.STARTING), Cause.STARTING)
-
-
-def _pod_waits_for(pod: Obj) -> Cause:
-    """Returns what a pod without a started container waits for."""
-    if not spec_of(pod).get("nodeName") and not is_true(pod, "PodScheduled"):
-        return Cause.SCHEDULING
-    for status in _statuses(pod):
-        waiting = (status.get("state") or {}).get("waiting") or {}
-        if _IMAGE.search(str(waiting.get("reason") or "")):
-            return Cause.IMAGE_PULL
-    return Cause.STARTING
-
-
 def _pods_of_runs(dependents: Children) -> Iterator[Obj]:
     """The pods of tasks; a resolver's pod is not part of the run."""
     resolvers = {str(job["metadata"]["uid"]) for job in dependents.resolve_jobs}
@@ -249,15 +220,6 @@ def _pods_of_runs(dependents: Children) -> Iterator[Obj]:
         owners = pod["metadata"].get("ownerReferences") or ()
         if not any(one.get("uid") in resolvers for one in owners):
             yield pod
-
-
-def _pod_ended(pod: Obj) -> bool:
-    return status_of(pod).get("phase") in ("Succeeded", "Failed")
-
-
-def _statuses(pod: Obj) -> Iterable[Mapping[str, Any]]:
-    status = status_of(pod)
-    return (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
 
 
 def _containers(pod: Obj) -> Iterator[datetime]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fournos.api.phase import Cause
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.insight.quota import Quota, rows
 from fournos.insight.values import name_of, phase_of
@@ -28,8 +27,6 @@ class Explanation:
     """The keys of the Workloads ahead in the queue; None if it is not queued or the order is not known."""
     in_line: int = 0
     """The number of pending Workloads, this one included."""
-    cause: Cause | None = None
-    """The class of what it waits for; None if it does not wait."""
 
 
 def as_data(obj: Obj, explanation: Explanation) -> dict[str, Any]:

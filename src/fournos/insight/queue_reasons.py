@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final
 
-from fournos.api.phase import CAUSE_OF_REASON, Cause
 from fournos.api.slots import no_jobs
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
@@ -77,10 +76,10 @@ def kueue_reason(name: str, workload: Obj, because: tuple[str, ...]) -> Explanat
     queue = view(workload)
     named = named_reason(queue.reason, queue.message)
     if reason := REASONS.get(named):
-        return Explanation(f"{name} {reason.sentence}", because, reason.advice, cause=CAUSE_OF_REASON[named])
+        return Explanation(f"{name} {reason.sentence}", because, reason.advice)
     if devices := uncounted_devices(workload):
         text = f"{name} asks for devices (DRA: {', '.join(devices)}), whose quota only Kueue counts."
-        return Explanation(text, because, cause=Cause.QUOTA)
+        return Explanation(text, because)
     return None
 
 
@@ -127,7 +126,7 @@ def short(
     ahead = facts.ahead(workload)
     because = (*because, *fair_shares(facts.cluster_queue, facts.local_queue))
     here = () if words else facts.holders_on(quota.flavors)
-    base = Explanation("", because, (), here, quota, ahead, len(facts.line), Cause.QUOTA)
+    base = Explanation("", because, (), here, quota, ahead, len(facts.line))
     rooms = (f"{flavor} has room now: submit it with --set cluster={flavor}" for flavor in quota.elsewhere)
     elsewhere = () if words else tuple(rooms)
     if quota.never and not quota.closed and waits_for_quota(workload):
@@ -141,7 +140,7 @@ def short(
     if quota.closed and not (quota.lines and quota.possible):
         lacks = f"see what is missing: fournos cluster get {next(iter(quota.closed))}"
         verdict = f"{name} waits. {no_jobs(quota.closed)}."
-        return replace(base, verdict=verdict, cause=Cause.LOCK, advice=(lacks, *elsewhere))
+        return replace(base, verdict=verdict, advice=(lacks, *elsewhere))
     if not quota.lines and words:
         text = f"{name} can never be admitted: no flavor of the ClusterQueue has the node labels it wants."
         return replace(base, verdict=text)
@@ -158,7 +157,7 @@ def short(
         return replace(base, verdict=verdict, advice=(less, *elsewhere))
     if quota.fitting:
         if turn := _waits_for_turn(name, facts, ahead, "workload" if words else "job"):
-            return replace(base, verdict=turn, advice=() if words else _turn(facts), cause=Cause.PRIORITY)
+            return replace(base, verdict=turn, advice=() if words else _turn(facts))
         kueue = "if not, look at Kueue: kubectl logs -n kueue-system deploy/kueue-controller-manager"
         text = f"{name} should be admitted any moment: {quota.fitting[0]} has what it asks for."
         return replace(base, verdict=text, advice=() if words else (kueue,))
@@ -183,10 +182,10 @@ def _held(base: Explanation, facts: WaitFacts, workload: Obj, elsewhere: tuple[s
     first = f"wait for the holder: {_wait_for(here[0], namespace=key_of(workload).namespace)}" if here else ""
     if pinned and here and whole:
         text = f"{name} wants {pinned} for itself; {count(len(here), 'job')} on it must end first."
-        return replace(base, verdict=text, advice=(first, *elsewhere), cause=Cause.LOCK)
+        return replace(base, verdict=text, advice=(first, *elsewhere))
     if pinned and any(spec_of(holder).get("exclusive", True) for holder in here):
         text = f"{name} waits for {pinned}, which {name_of(here[0])} has locked."
-        return replace(base, verdict=text, advice=(first, *elsewhere), cause=Cause.LOCK)
+        return replace(base, verdict=text, advice=(first, *elsewhere))
     where = pinned or "any cluster"
     what = hardware(job) if hardware(job) != "-" else "a slot"
     text = f"{name} waits for {what} on {where}: too much is in use."
@@ -257,8 +256,7 @@ def _other_hardware(facts: WaitFacts) -> str:
 def in_queue(obj: Obj, workload: Obj | None, facts: WaitFacts, words: Words) -> Explanation:
     """Explains why a suspended object waits; `facts` are those of the queue that it names."""
     if workload is None and not queue_name(obj):
-        cause = Cause.SUSPENDED if spec_of(obj).get("suspend") else None
-        return Explanation(f"{name_of(obj)} names no queue, so Kueue does not know it.", cause=cause)
+        return Explanation(f"{name_of(obj)} names no queue, so Kueue does not know it.")
     if kept := kept_from_quota(obj, workload, facts, (), words.unqueued):
         return kept
     assert workload is not None
@@ -276,25 +274,25 @@ def kept_from_quota(
     if broken := queue_problem(facts):
         return replace(broken, because=(*broken.because, *messages))
     if workload is None:
-        return Explanation(f"{name} is not queued yet.", messages, unqueued, cause=Cause.OPERATOR)
+        return Explanation(f"{name} is not queued yet.", messages, unqueued)
     queue = view(workload)
     because = with_kueue(queue.message, messages)
     if not queue.active:
         fix = patch_command("workload", workload, '{"spec":{"active":true}}')
         text = f"{name} was deactivated in Kueue."
-        return Explanation(text, because, (f"queue it again: {fix}",), cause=Cause.SUSPENDED)
+        return Explanation(text, because, (f"queue it again: {fix}",))
     if queue.state is QueueState.EVICTED:
         text = f"{name} was evicted ({queue.reason}) and gives its quota back."
-        return Explanation(text, because, cause=Cause.QUOTA)
+        return Explanation(text, because)
     if queue.state is QueueState.WAITING and is_true(workload, "QuotaReserved"):
         text = f"{name} has its quota, and waits for admission checks."
-        return Explanation(text, because, cause=Cause.ADMISSION_CHECK)
+        return Explanation(text, because)
     if queue.state is QueueState.ADMITTED:
-        return Explanation(f"{name} is admitted and starts any moment.", because, cause=Cause.DISPATCH)
+        return Explanation(f"{name} is admitted and starts any moment.", because)
     if by_kueue := kueue_reason(name, workload, because):
         return by_kueue
     if not isinstance(facts.cluster_queue, dict):
-        return Explanation(f"{name} waits for Kueue to admit it.", because, cause=Cause.UNKNOWN)
+        return Explanation(f"{name} waits for Kueue to admit it.", because)
     return None
 
 
@@ -312,11 +310,6 @@ def with_kueue(message: str, messages: tuple[str, ...]) -> tuple[str, ...]:
 
 def queue_problem(facts: WaitFacts) -> Explanation | None:
     """Returns the explanation if the LocalQueue or ClusterQueue itself has a problem, else None."""
-    found = _queue_problem(facts)
-    return replace(found, cause=Cause.QUEUE_STOPPED) if found else None
-
-
-def _queue_problem(facts: WaitFacts) -> Explanation | None:
     name, namespace = name_of(facts.job), facts.job["metadata"]["namespace"]
     local, cluster = facts.local_queue, facts.cluster_queue
     match local:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from fournos.api.phase import Cause, run_times
+from fournos.api.phase import run_times
 from fournos.engine.api.conditions import condition
 from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.workload import view
-from fournos.insight.children import FAILED, RUNNING, starting, tasks
+from fournos.insight.children import FAILED, RUNNING, tasks
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts
 from fournos.insight.failure import failure
@@ -46,7 +46,7 @@ def explain(facts: WaitFacts, now: datetime) -> Explanation:
         case "Admitted":
             text = f"{name} has its cluster, {status_of(job).get('cluster')}; its run is being prepared."
             advice = (f"follow it: fournos watch {name}",)
-            return Explanation(text, _messages(job), advice, cause=Cause.DISPATCH)
+            return Explanation(text, _messages(job), advice)
         case "Running":
             return _running(facts, now)
         case "Stopping":
@@ -85,7 +85,7 @@ def _new(job: Obj, now: datetime) -> Explanation:
     manager = spec_of(job).get("managedBy")
     if manager:
         text = f"{name} waits for {manager}, which its spec.managedBy names."
-        return Explanation(text, cause=Cause.OPERATOR)
+        return Explanation(text)
     namespace = job["metadata"]["namespace"]
     return Explanation(
         f"No operator has looked at {name} yet ({age}).",
@@ -94,7 +94,6 @@ def _new(job: Obj, now: datetime) -> Explanation:
             "-l app.kubernetes.io/name=fournos",
             f"or start one here: fournos run -n {namespace}",
         ),
-        cause=Cause.OPERATOR,
     )
 
 
@@ -105,14 +104,14 @@ def _resolving(facts: WaitFacts, now: datetime) -> Explanation:
     advice: tuple[str, ...] = (f"what the resolver prints: fournos logs -f {name}",)
     if not facts.found.resolve_jobs:
         text = f"{name} waits for its resolve Job to be made"
-        return Explanation(f"{text} ({since_then}).", because, cause=Cause.RESOLVER)
+        return Explanation(f"{text} ({since_then}).", because)
     stuck = [problem for pod in facts.found.pods if (problem := pod_problem(pod))]
     if stuck:
         advice = ("correct the annotation fournos.dev/resolve-image of the Pipeline, or the image", *advice)
         text = f"{name}: its resolver cannot start."
-        return Explanation(text, (*because, *stuck), advice, cause=Cause.RESOLVER)
+        return Explanation(text, (*because, *stuck), advice)
     text = f"{name} is resolving its requirements"
-    return Explanation(f"{text} ({since_then}).", because, advice, cause=Cause.RESOLVER)
+    return Explanation(f"{text} ({since_then}).", because, advice)
 
 
 def pod_problem(pod: Obj) -> str:
@@ -141,10 +140,9 @@ def _running(facts: WaitFacts, now: datetime) -> Explanation:
     length = since((status_of(job).get("phaseTimes") or {}).get("running"), now)
     stuck = tuple(problem for pod in facts.found.pods if (problem := pod_problem(pod)))
     advice = (f"what its tasks print: fournos logs -f {name}",)
-    cause = starting(job, facts.found)
     if stuck:
         text = f"{name} runs, but a pod of it cannot."
-        return Explanation(text, (*_messages(job), *stuck), advice, cause=cause)
+        return Explanation(text, (*_messages(job), *stuck), advice)
     found = tasks(facts.found.run(job), facts.found.task_runs)
     busy = [f"task {t.name} for {between(t.started, '', now)}" for t in found if t.state == RUNNING]
     on = f" on {status_of(job)['cluster']}" if status_of(job).get("cluster") else ""
@@ -153,7 +151,6 @@ def _running(facts: WaitFacts, now: datetime) -> Explanation:
         f"{name} has been running{on} for {length}{doing}.",
         _messages(job, "PipelineRunReady"),
         advice,
-        cause=cause,
     )
 
 
@@ -194,13 +191,12 @@ def _pending(facts: WaitFacts, now: datetime) -> Explanation:
     messages = _messages(job)
     if spec_of(job).get("suspend"):
         text = f"{name} is held by its own spec.suspend."
-        return Explanation(text, advice=(f"queue it: fournos release {name}",), cause=Cause.SUSPENDED)
+        return Explanation(text, advice=(f"queue it: fournos release {name}",))
     start_at = moment(spec_of(job).get("scheduledStartTime"))
     if start_at and start_at > now:
         wait = between(now.isoformat(), start_at.isoformat(), now)
         return Explanation(
             f"{name} is not queued before {format_time(start_at)} (spec.scheduledStartTime), in {wait}.",
-            cause=Cause.SUSPENDED,
         )
     retry_at = moment(status_of(job).get("retryAt"))
     if retry_at and retry_at > now:
@@ -208,7 +204,6 @@ def _pending(facts: WaitFacts, now: datetime) -> Explanation:
         return Explanation(
             f"{name} failed and is tried again in {wait}.",
             messages,
-            cause=Cause.RETRY,
         )
     unqueued = ("the messages above say what it needs before that",) if messages else ()
     if kept := kept_from_quota(job, facts.workload, facts, messages, unqueued):

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from fournos.api.phase import Cause
 from fournos.engine.kube.errors import ForbiddenError, NotFoundError
 from fournos.insight.children import Children
 from fournos.insight.explanation import Explanation
@@ -46,13 +45,12 @@ def test_a_job_without_an_operator() -> None:
             "-l app.kubernetes.io/name=fournos",
             "or start one here: fournos run -n bench",
         ),
-        cause=Cause.OPERATOR,
     )
 
 
 def test_a_job_of_another_manager() -> None:
     text = "one waits for someone/else, which its spec.managedBy names."
-    assert explained(None, spec={"managedBy": "someone/else"}) == Explanation(text, cause=Cause.OPERATOR)
+    assert explained(None, spec={"managedBy": "someone/else"}) == Explanation(text)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +64,7 @@ def test_a_job_that_resolves(found: Children, text: str) -> None:
     advice = (RESOLVER_LOGS,) if found.resolve_jobs else ()
     assert explained(
         "Resolving", found=found, status={"phaseTimes": {"resolving": ago(minutes=3)}}
-    ) == Explanation(f"{text} (3m).", ("m", PROBLEM), advice, cause=Cause.RESOLVER)
+    ) == Explanation(f"{text} (3m).", ("m", PROBLEM), advice)
 
 
 def test_a_resolver_that_cannot_start() -> None:
@@ -74,7 +72,6 @@ def test_a_resolver_that_cannot_start() -> None:
         "one: its resolver cannot start.",
         ("m", PROBLEM, "pod p: ImagePullBackOff"),
         ("correct the annotation fournos.dev/resolve-image of the Pipeline, or the image", RESOLVER_LOGS),
-        cause=Cause.RESOLVER,
     )
 
 
@@ -83,7 +80,6 @@ def test_a_job_that_has_its_cluster() -> None:
         "one has its cluster, c1; its run is being prepared.",
         ("m", PROBLEM),
         ("follow it: fournos watch one",),
-        cause=Cause.DISPATCH,
     )
 
 
@@ -122,7 +118,6 @@ def test_a_held_job() -> None:
     assert explained("Pending", spec={"suspend": True}) == Explanation(
         "one is held by its own spec.suspend.",
         advice=("queue it: fournos release one",),
-        cause=Cause.SUSPENDED,
     )
 
 
@@ -131,7 +126,7 @@ def test_a_job_before_its_start_time(minutes: int, queued: bool) -> None:
     start = ago(minutes=minutes)
     explanation = explained("Pending", spec={"scheduledStartTime": start})
     told = f"one is not queued before {start} (spec.scheduledStartTime)"
-    later = Explanation(f"{told}, in 5m.", cause=Cause.SUSPENDED)
+    later = Explanation(f"{told}, in 5m.")
     assert (explanation == later) is not queued
 
 
@@ -140,7 +135,7 @@ def test_a_job_that_is_tried_again(minutes: int, queued: bool) -> None:
     again = ago(minutes=minutes)
     explanation = explained("Pending", status={"retryAt": again})
     text = "one failed and is tried again"
-    later = Explanation(f"{text} in 5m.", ("m", PROBLEM), cause=Cause.RETRY)
+    later = Explanation(f"{text} in 5m.", ("m", PROBLEM))
     assert (explanation == later) is not queued
 
 
@@ -252,7 +247,7 @@ def conditions(*types: str, reason: str = "R", message: str = "k") -> list[dict[
 
 
 def test_a_job_without_a_workload() -> None:
-    assert waits(None) == Explanation("one is not queued yet.", ("m",), ("wait",), cause=Cause.OPERATOR)
+    assert waits(None) == Explanation("one is not queued yet.", ("m",), ("wait",))
 
 
 def test_a_workload_that_kueue_may_not_admit() -> None:
@@ -264,7 +259,6 @@ def test_a_workload_that_kueue_may_not_admit() -> None:
             "queue it again: kubectl patch workload one -n bench --type merge "
             """-p '{"spec":{"active":true}}'""",
         ),
-        cause=Cause.SUSPENDED,
     )
 
 
@@ -273,27 +267,27 @@ def test_a_workload_that_was_evicted() -> None:
     explanation = waits(evicted)
     assert explanation is not None
     assert explanation.verdict == "one was evicted (Preempted) and gives its quota back."
-    assert (explanation.because, explanation.cause) == (("m", "Kueue: k"), Cause.QUOTA)
+    assert explanation.because == ("m", "Kueue: k")
 
 
 @pytest.mark.parametrize(
-    ("types", "text", "cause"),
+    ("types", "text"),
     [
-        (("QuotaReserved",), "one has its quota, and waits for admission checks.", Cause.ADMISSION_CHECK),
-        (("QuotaReserved", "Admitted"), "one is admitted and starts any moment.", Cause.DISPATCH),
+        (("QuotaReserved",), "one has its quota, and waits for admission checks."),
+        (("QuotaReserved", "Admitted"), "one is admitted and starts any moment."),
     ],
 )
-def test_a_workload_with_quota(types: tuple[str, ...], text: str, cause: Cause) -> None:
+def test_a_workload_with_quota(types: tuple[str, ...], text: str) -> None:
     explanation = waits(workload(conditions=conditions(*types)))
     assert explanation is not None
-    assert (explanation.verdict, explanation.cause) == (text, cause)
+    assert explanation.verdict == text
     assert explanation.because[0] == "m"
 
 
 def test_a_cluster_queue_that_nobody_may_read() -> None:
     explanation = waits(workload(), cluster_queue=ForbiddenError("no"))
     because = ("m", "Kueue: no room")
-    assert explanation == Explanation("one waits for Kueue to admit it.", because, cause=Cause.UNKNOWN)
+    assert explanation == Explanation("one waits for Kueue to admit it.", because)
 
 
 def test_a_workload_that_the_quota_explains() -> None:
@@ -307,7 +301,6 @@ def test_a_broken_queue_comes_first_and_keeps_what_the_job_says() -> None:
         "one waits: ClusterQueue fournos-queue is not active.",
         ("Why: no flavor", "m"),
         ("ask an administrator to repair the queue",),
-        cause=Cause.QUEUE_STOPPED,
     )
 
 
@@ -317,7 +310,6 @@ def test_a_stopped_local_queue_below_a_cluster_queue_that_nobody_may_read() -> N
     assert queue_problem(facts) == Explanation(
         "one waits: LocalQueue fournos-queue is stopped (stopPolicy Hold).",
         advice=("wait until an administrator sets stopPolicy to None",),
-        cause=Cause.QUEUE_STOPPED,
     )
 
 
@@ -326,11 +318,10 @@ def test_a_local_queue_that_nobody_may_read_is_no_problem() -> None:
     assert queue_problem(facts) is None
 
 
-@pytest.mark.parametrize(("suspend", "cause"), [(True, Cause.SUSPENDED), (False, None)])
-def test_an_object_without_a_queue(suspend: bool, cause: Cause | None) -> None:
-    other = {"metadata": {"name": "other", "namespace": "bench"}, "spec": {"suspend": suspend}}
+def test_an_object_without_a_queue() -> None:
+    other = {"metadata": {"name": "other", "namespace": "bench"}}
     text = "other names no queue, so Kueue does not know it."
-    assert in_queue(other, None, WaitFacts(other), Words((), "", "")) == Explanation(text, cause=cause)
+    assert in_queue(other, None, WaitFacts(other), Words((), "", "")) == Explanation(text)
 
 
 @pytest.mark.parametrize(("labels", "name"), [({"kueue.x-k8s.io/priority-class": "high"}, "high"), ({}, "")])
