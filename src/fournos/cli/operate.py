@@ -124,7 +124,7 @@ async def doctor(cli: Cli) -> int:
     async with cli.session() as session:
         place = ExaminedNamespaces(session.namespace, clusters_namespace(), cli.queue)
         # The connection of a command is a Client, which has more operations than an Api.
-        findings = await examine(cast(DoctorServer, session.api), place, cli.world.now())
+        findings = await examine(cast(DoctorServer, session.api), place, cli.world.now(), session.dial)
     wrong = faults(findings)
     if cli.output.structured:
         cli.output.data([one.as_data() for one in findings])

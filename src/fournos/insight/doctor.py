@@ -1,6 +1,6 @@
-"""What keeps jobs from running: eight looks at a cluster and at the caller's rights, each with the fix.
+"""What keeps jobs from running: eight looks at a cluster and at the caller's rights, and one at workers.
 
-A look reads what it judges.  What may not be read is unknown, and no fault.
+A look reads what it judges.  What may not be read, or cannot be judged, is unknown, and no fault.
 """
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from fournos import __version__
 from fournos.api import appwrapper, fournoscluster, fournosjob, fournosschedule, minicluster
@@ -19,25 +20,12 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.crd import crd
 from fournos.engine.api.values import parse_time
+from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
-from fournos.engine.kube.resource import (
-    CONFIG_MAP,
-    CUSTOM_RESOURCE_DEFINITION,
-    DEPLOYMENT,
-    LEASE,
-    Key,
-    Obj,
-    key_of,
-)
+from fournos.engine.kube.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, LEASE, Key, Obj, key_of
 from fournos.engine.queueing.workload import KUEUE
-from fournos.engine.runtime.part import (
-    APPWRAPPER,
-    FOURNOS,
-    MIN_KUBERNETES,
-    MINICLUSTER,
-    TEKTON,
-    RequiredApi,
-)
+from fournos.engine.runtime.part import APPWRAPPER, FOURNOS, MIN_KUBERNETES, MINICLUSTER, TEKTON, RequiredApi
+from fournos.insight.dispatch import Dial, ManagerCluster
 from fournos.insight.doctor_access import (
     DoctorFinding,
     DoctorServer,
@@ -48,9 +36,13 @@ from fournos.insight.doctor_access import (
     check_queues,
     check_rights,
     check_webhooks,
+    fault,
+    ok,
     unreadable,
+    warning,
 )
-from fournos.insight.source import or_error
+from fournos.insight.doctor_workers import check_workers
+from fournos.insight.source import kueue_namespace, or_error
 from fournos.insight.values import count, is_terminal, moment, name_of, short, spec_of, status_of
 from fournos.systems.appwrappers.rules import RULES as APPWRAPPER_RULES
 from fournos.systems.clusters.rules import RULES as CLUSTER_RULES
@@ -69,13 +61,16 @@ KINDS: Final = (
 """The CRDs of this version: the same as the parts declare, without their controllers."""
 
 
-async def examine(server: DoctorServer, place: ExaminedNamespaces, now: datetime) -> list[DoctorFinding]:
+async def examine(
+    server: DoctorServer, place: ExaminedNamespaces, now: datetime, dial: Dial | None = None
+) -> list[DoctorFinding]:
     """Returns the findings in the order in which faults are best mended.
 
-    Raises KubeError if the API server does not answer at all.
+    The workers of MultiKueue are looked at where `dial` connects to them.  Raises KubeError if the API server
+    does not answer at all.
     """
     kubernetes = str(json.loads(await server.raw_get("/version")).get("gitVersion") or "?")
-    looks = (
+    looks = [
         _findings("Versions", "APIs", check_versions(server, place, kubernetes)),
         _findings("CRDs", "CRDs", check_crds(server)),
         _findings("Kueue", "configuration", check_left_out(server, place)),
@@ -84,18 +79,26 @@ async def examine(server: DoctorServer, place: ExaminedNamespaces, now: datetime
         _findings("Webhooks", "configurations", check_webhooks(server, now)),
         _findings("Operator", f"jobs in {place.namespace}", check_operator(server, place, now)),
         _findings("History", "API", check_history(server, place, now)),
-    )
+    ]
+    if dial is not None:
+        manager = ManagerCluster(cast(Api, server), dial, lambda: now, kueue_namespace())
+        looks.append(_findings("Workers", "AdmissionChecks", check_workers(manager)))
     return [finding for findings in await asyncio.gather(*looks) for finding in findings]
 
 
 async def _findings(area: str, what: str, look: Findings) -> list[DoctorFinding]:
-    """Returns what a look finds; what it could not read, for `what` or raised, is unknown."""
+    """Returns what a look finds; what it could not read or judge, for `what` or raised, is unknown."""
     findings = []
     try:
         async for finding in look:
-            findings.append(finding)
+            findings.append(replace(finding, area=area))
     except KubeError as error:
-        findings.append(unreadable(area, what, error))
+        findings.append(replace(unreadable(what, error), area=area))
+    except (
+        Exception
+    ) as error:  # one object that cannot be judged must not keep the other looks from the reader
+        text = f"cannot be judged: {type(error).__name__}: {error}"
+        findings.append(DoctorFinding(what, Level.UNKNOWN, text, area=area))
     return findings
 
 
@@ -103,58 +106,45 @@ async def _findings(area: str, what: str, look: Findings) -> list[DoctorFinding]
 
 _IMAGES: Final = ("fournos", "hearth")
 _RELEASE: Final = re.compile(r"v?\d+\.\d+\.\d+")
-_VERSION_LABEL: Final = "app.kubernetes.io/version"
-"""The label that Kueue's Helm chart sets on its Deployment."""
-_TEKTON_INFO: Final = Key("tekton-pipelines", "pipelines-info")
 _APIS: Final = (FOURNOS, APPWRAPPER, MINICLUSTER, KUEUE, TEKTON)
 _REQUIRED: Final = (FOURNOS, KUEUE, TEKTON)
 
 
 async def check_versions(server: DoctorServer, place: ExaminedNamespaces, kubernetes: str) -> Findings:
     """Looks at this client, the API server, the operators, and the APIs that jobs need."""
-    yield DoctorFinding("Versions", "client", Level.OK, f"fournos {__version__}")
+    yield ok("client", f"fournos {__version__}")
     found = re.match(r"v(\d+)\.(\d+)", kubernetes)
     if found and (int(found[1]), int(found[2])) < MIN_KUBERNETES:
         fix = f"upgrade Kubernetes to {'.'.join(map(str, MIN_KUBERNETES))} or newer"
-        yield DoctorFinding("Versions", "Kubernetes", Level.FAULT, f"{kubernetes} is too old", fix)
+        yield fault("Kubernetes", f"{kubernetes} is too old", fix)
     else:
-        yield DoctorFinding("Versions", "Kubernetes", Level.OK, kubernetes)
+        yield ok("Kubernetes", kubernetes)
     listing = await or_error(server.list(DEPLOYMENT))
     if isinstance(listing, ForbiddenError):
         listing = await or_error(server.list(DEPLOYMENT, namespace=place.namespace))
-    deployments = [] if isinstance(listing, KubeError) else listing.items
-    ours = [one for one in deployments if _image(one)[0] in _IMAGES]
     if isinstance(listing, KubeError):
-        yield unreadable("Versions", "operator", listing)
-    elif not ours:
-        text = "no Deployment of it in the namespaces that you may read"
-        yield DoctorFinding("Versions", "operator", Level.UNKNOWN, text)
-    for deployment in ours:
-        yield _operator_version(deployment)
+        yield unreadable("operator", listing)
+    else:
+        operators = [one for one in listing.items if _image(one)[0] in _IMAGES]
+        for operator in operators:
+            yield _operator_version(operator)
+        if not operators:
+            text = "no Deployment of it in the namespaces that you may read"
+            yield DoctorFinding("operator", Level.UNKNOWN, text)
     groups = {
         str(group["name"]): [str(version["version"]) for version in group.get("versions") or ()]
         for group in json.loads(await server.raw_get("/apis")).get("groups") or ()
     }
-    tekton = await or_error(server.get(CONFIG_MAP, _TEKTON_INFO))
-    releases = {KUEUE: _kueue_release(deployments)}
-    if not isinstance(tekton, KubeError):
-        releases[TEKTON] = str((tekton.get("data") or {}).get("version") or "")
     for api in _APIS:
-        yield _api_version(api, groups.get(api.group), releases.get(api, ""))
+        yield _api_version(api, groups.get(api.group))
 
 
 def _operator_version(deployment: Obj) -> DoctorFinding:
     what, (_, tag) = f"operator {key_of(deployment)}", _image(deployment)
-    replicas = int(spec_of(deployment).get("replicas", 1))
-    ready = int(status_of(deployment).get("readyReplicas") or 0)
-    if replicas and not ready:
-        fix = f"see why: kubectl describe deployment {name_of(deployment)} -n {key_of(deployment).namespace}"
-        text = f"{tag}: none of its {replicas} replicas is ready"
-        return DoctorFinding("Versions", what, Level.FAULT, text, fix)
     if _RELEASE.fullmatch(tag) and tag.removeprefix("v") != __version__:
         fix = f"install the client of that version, or upgrade the operator to {__version__}"
-        return DoctorFinding("Versions", what, Level.WARNING, f"{tag}, and this client is {__version__}", fix)
-    return DoctorFinding("Versions", what, Level.OK, f"{tag}, {ready} of {replicas} ready")
+        return warning(what, f"{tag}, and this client is {__version__}", fix)
+    return ok(what, tag)
 
 
 def _image(deployment: Obj) -> tuple[str, str]:
@@ -165,26 +155,15 @@ def _image(deployment: Obj) -> tuple[str, str]:
     return name, tag or "latest"
 
 
-def _kueue_release(deployments: Iterable[Obj]) -> str:
-    """The release of Kueue by the tag of its image, else by the label of its chart; "" if it is unknown."""
-    for manager in deployments:
-        if name_of(manager) == "kueue-controller-manager":
-            tag, labels = _image(manager)[1], manager["metadata"].get("labels") or {}
-            return tag if _RELEASE.match(tag) else str(labels.get(_VERSION_LABEL) or tag)
-    return ""
-
-
-def _api_version(api: RequiredApi, served: list[str] | None, release: str) -> DoctorFinding:
+def _api_version(api: RequiredApi, served: list[str] | None) -> DoctorFinding:
     if served is None and api not in _REQUIRED:
-        return DoctorFinding("Versions", api.name, Level.OK, "not installed")
+        return ok(api.name, "not installed")
     if served is None:
         fix = api.fix if api.ours else f"ask an administrator to install {api.name}"
-        return DoctorFinding("Versions", api.name, Level.FAULT, f"{api.group} is not served", fix)
+        return fault(api.name, f"{api.group} is not served", fix)
     if api.version not in served:
-        text = f"{api.group} has {', '.join(served)}"
-        return DoctorFinding("Versions", api.name, Level.FAULT, text, api.fix)
-    text = f"{release}, {api.group}/{api.version}".removeprefix(", ")
-    return DoctorFinding("Versions", api.name, Level.OK, text)
+        return fault(api.name, f"{api.group} has {', '.join(served)}", api.fix)
+    return ok(api.name, f"{api.group}/{api.version}")
 
 
 # --- CRDs ------------------------------------------------------------------------------------------------
@@ -197,17 +176,15 @@ async def check_crds(server: DoctorServer) -> Findings:
         installed = await or_error(server.get(CUSTOM_RESOURCE_DEFINITION, Key("", name)))
         if isinstance(installed, NotFoundError):
             if api in _REQUIRED:
-                yield DoctorFinding("CRDs", name, Level.FAULT, "it is not installed", api.fix)
+                yield fault(name, "it is not installed", api.fix)
         elif isinstance(installed, KubeError):
-            yield unreadable("CRDs", name, installed)
+            yield unreadable(name, installed)
         elif not is_true(installed, "Established"):
-            fix = f"see why: kubectl describe crd {name}"
-            yield DoctorFinding("CRDs", name, Level.FAULT, "the API server has not accepted it", fix)
+            yield fault(name, "the API server has not accepted it", f"see why: kubectl describe crd {name}")
         elif differing := schema_differences(expected, installed):
-            text = f"it is of another version: {', '.join(differing)}"
-            yield DoctorFinding("CRDs", name, Level.WARNING, text, api.fix)
+            yield warning(name, f"it is of another version, which differs in {', '.join(differing)}", api.fix)
         else:
-            yield DoctorFinding("CRDs", name, Level.OK, "of this version")
+            yield ok(name, "of this version")
 
 
 @cache
@@ -216,17 +193,10 @@ def _expected() -> dict[str, Mapping[str, Any]]:
 
 
 def schema_differences(expected: Mapping[str, Any], installed: Obj, *, most: int = 3) -> list[str]:
-    """Returns the paths of the fields and rules in which the schemas differ, at most `most` of them."""
+    """Returns the paths where fields or their CEL rules differ, at most `most` of them."""
     mine, theirs = (dict(_fields(_schema(one), "")) for one in (expected, installed))
-    lines = [f"{path} is missing" for path in mine if path not in theirs]
-    lines += [f"{path} is unknown to this client" for path in theirs if path not in mine]
-    lines += [
-        f"the rules of {path or 'the kind'} differ"
-        for path in mine
-        if theirs.get(path, mine[path]) != mine[path]
-    ]
-    rest = len(lines) - most
-    return [*lines[:most], f"{rest} more"] if rest > 0 else lines
+    paths = [path or "the kind" for path in {**mine, **theirs} if mine.get(path) != theirs.get(path)]
+    return paths if len(paths) <= most else [*paths[:most], f"{len(paths) - most} more"]
 
 
 def _schema(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -238,11 +208,11 @@ def _schema(document: Mapping[str, Any]) -> Mapping[str, Any]:
 def _fields(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, frozenset[str]]]:
     """Yields each field's path and the CEL rules on it."""
     yield path, frozenset(str(rule.get("rule")) for rule in schema.get("x-kubernetes-validations") or ())
-    for name, inner in (schema.get("properties") or {}).items():
-        yield from _fields(inner, f"{path}.{name}".removeprefix("."))
-    for key, mark in (("items", "[]"), ("additionalProperties", ".*")):
-        if isinstance(inner := schema.get(key), Mapping):
-            yield from _fields(inner, f"{path}{mark}")
+    inner = {f".{name}": field for name, field in (schema.get("properties") or {}).items()}
+    inner |= {"[]": schema.get("items"), ".*": schema.get("additionalProperties")}
+    for step, field in inner.items():
+        if isinstance(field, Mapping):
+            yield from _fields(field, f"{path}{step}".removeprefix("."))
 
 
 # --- the operator and the history ------------------------------------------------------------------------
@@ -260,33 +230,31 @@ async def check_operator(server: DoctorServer, place: ExaminedNamespaces, now: d
     try:
         spec = spec_of(await server.get(LEASE, Key(place.namespace, names.LEASE)))
     except NotFoundError:
-        text = "no operator holds a Lease here: nothing is processed"
-        yield DoctorFinding("Operator", what, Level.FAULT, text, fix)
+        yield fault(what, "no operator holds a Lease here: nothing is processed", fix)
         return
     holder, renewed = str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or "")
     if not holder or not renewed:
-        yield DoctorFinding("Operator", what, Level.FAULT, "no operator serves it now", fix)
+        yield fault(what, "no operator serves it now", fix)
     elif (ago := now - parse_time(renewed)) > _LATE:
-        text = f"{holder} served it until {short(ago)} ago, and no operator has since"
-        yield DoctorFinding("Operator", what, Level.FAULT, text, fix)
+        yield fault(what, f"{holder} served it until {short(ago)} ago, and no operator has since", fix)
     else:
-        yield DoctorFinding("Operator", what, Level.OK, f"{holder} serves it")
+        yield ok(what, f"{holder} serves it")
 
 
 async def check_history(server: DoctorServer, place: ExaminedNamespaces, now: datetime) -> Findings:
     """Looks whether the history answers from its store, and records the ends of jobs."""
-    fix = "see why: kubectl describe apiservice v1.history.fournos.dev, and the log of its Service's pods"
     try:
         await server.raw_get(f"/apis/history.fournos.dev/v1/namespaces/{place.namespace}/runs?limit=1")
     except NoSuchResourceError:
-        yield DoctorFinding("History", "API", Level.OK, "not installed")
+        yield ok("API", "not installed")
         return
     except ForbiddenError:
         raise
     except KubeError as error:
-        yield DoctorFinding("History", "API", Level.FAULT, error.message, fix)
+        fix = "see why: kubectl describe apiservice v1.history.fournos.dev, and the log of its Service's pods"
+        yield fault("API", error.message, fix)
         return
-    yield DoctorFinding("History", "API", Level.OK, "it answers, and so does its store")
+    yield ok("API", "it answers, and so does its store")
     late = [
         job
         for job in (await server.list(FOURNOS_JOB, namespace=place.namespace)).items
@@ -299,6 +267,6 @@ async def check_history(server: DoctorServer, place: ExaminedNamespaces, now: da
     if late:
         text = f"{count(len(late), 'job')} ended long ago and not recorded, such as {name_of(late[0])}"
         fix = "see why: the log of the recorder, kubectl logs -n fournos-history deploy/fournos-history"
-        yield DoctorFinding("History", "records", Level.FAULT, text, fix)
+        yield fault("records", text, fix)
     else:
-        yield DoctorFinding("History", "records", Level.OK, "all jobs that have ended are recorded")
+        yield ok("records", "all jobs that have ended are recorded")

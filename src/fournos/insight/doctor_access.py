@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import warnings
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Set
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
@@ -48,15 +48,32 @@ class Level(StrEnum):
 class DoctorFinding:
     """What was found about one thing.  A warning or a fault has a fix."""
 
-    area: str
-    """Versions, CRDs, Queues, Kueue, Rights, Webhooks, Operator or History."""
     what: str
     level: Level
     text: str = ""
     fix: str = ""
+    area: str = ""
+    """Versions, CRDs, Kueue, Queues, Rights, Webhooks, Operator, History or Workers."""
 
     def as_data(self) -> dict[str, Any]:
-        return {**asdict(self), "level": self.level.value}
+        return {"area": self.area, **asdict(self), "level": self.level.value}
+
+
+def ok(what: str, text: str = "") -> DoctorFinding:
+    return DoctorFinding(what, Level.OK, text)
+
+
+def fault(what: str, text: str, fix: str) -> DoctorFinding:
+    return DoctorFinding(what, Level.FAULT, text, fix)
+
+
+def warning(what: str, text: str, fix: str) -> DoctorFinding:
+    return DoctorFinding(what, Level.WARNING, text, fix)
+
+
+def unreadable(what: str, error: KubeError) -> DoctorFinding:
+    text = "you may not read it" if isinstance(error, ForbiddenError) else error.message
+    return DoctorFinding(what, Level.UNKNOWN, text)
 
 
 Findings = AsyncIterator[DoctorFinding]
@@ -84,11 +101,6 @@ def faults(findings: Iterable[DoctorFinding]) -> int:
     return sum(finding.level is Level.FAULT for finding in findings)
 
 
-def unreadable(area: str, what: str, error: KubeError) -> DoctorFinding:
-    text = "you may not read it" if isinstance(error, ForbiddenError) else error.message
-    return DoctorFinding(area, what, Level.UNKNOWN, text)
-
-
 # --- namespaces that Kueue leaves out --------------------------------------------------------------------
 
 KUEUE_CONFIGURATION: Final = Key(KUEUE_NAMESPACE, "kueue-manager-config")
@@ -108,35 +120,29 @@ async def check_left_out(server: DoctorServer, place: ExaminedNamespaces) -> Fin
     what = f"namespace {place.namespace}"
     if place.namespace in _NEVER_MANAGED:
         text = "Kueue leaves it out: AppWrappers and Jobs that name a queue run there without quota"
-        fix = "use another namespace for jobs (FOURNOS_NAMESPACE)"
-        yield DoctorFinding("Kueue", what, Level.FAULT, text, fix)
+        yield fault(what, text, "use another namespace for jobs (FOURNOS_NAMESPACE)")
         return
     try:
         config_map = await server.get(CONFIG_MAP, KUEUE_CONFIGURATION)
+        document = next(iter(load_all(str((config_map.get("data") or {}).get(_FILE) or ""))), None) or {}
+        without_queue = document.get("manageJobsWithoutQueueName")
+        managed = document.get("managedJobsNamespaceSelector") or {}
     except NotFoundError:
         text = f"there is no ConfigMap {KUEUE_CONFIGURATION}; Kueue may be configured elsewhere"
-        yield DoctorFinding("Kueue", "configuration", Level.UNKNOWN, text)
+        yield DoctorFinding("configuration", Level.UNKNOWN, text)
         return
-    try:
-        document = next(iter(load_all(str((config_map.get("data") or {}).get(_FILE) or ""))), None) or {}
-        if not isinstance(document, Mapping):
-            raise YamlError("a map is expected")
-    except YamlError as error:
-        text, fix = f"{_FILE}: {error}", f"correct it: {_EDIT}"
-        yield DoctorFinding("Kueue", "configuration", Level.FAULT, text, fix)
+    except (YamlError, AttributeError) as error:
+        yield fault("configuration", f"{_FILE}: {error}", f"correct it: {_EDIT}")
         return
-    labels = await _labels(server, place) or {_NAME_LABEL: place.namespace}
-    managed = selected(document.get("managedJobsNamespaceSelector") or {}, labels)
-    if managed and document.get("manageJobsWithoutQueueName"):
+    selects = selected(managed, await _labels(server, place) or {_NAME_LABEL: place.namespace})
+    if selects and without_queue:
         text = "Kueue holds back the resolve Jobs and pods of every FournosJob (manageJobsWithoutQueueName)"
-        fix = f"exclude {place.namespace} in managedJobsNamespaceSelector: {_EDIT}"
-        yield DoctorFinding("Kueue", what, Level.WARNING, text, fix)
-    elif not managed and not document.get("manageJobsWithoutQueueName"):
+        yield warning(what, text, f"exclude {place.namespace} in managedJobsNamespaceSelector: {_EDIT}")
+    elif not selects and not without_queue:
         text = "Kueue leaves out its AppWrappers and Jobs, also those that name a queue: without quota"
-        fix = f"select {place.namespace} in managedJobsNamespaceSelector: {_EDIT}"
-        yield DoctorFinding("Kueue", what, Level.WARNING, text, fix)
+        yield warning(what, text, f"select {place.namespace} in managedJobsNamespaceSelector: {_EDIT}")
     else:
-        yield DoctorFinding("Kueue", what, Level.OK, f"as ConfigMap {KUEUE_CONFIGURATION} says")
+        yield ok(what, f"as ConfigMap {KUEUE_CONFIGURATION} says")
 
 
 async def _labels(server: DoctorServer, place: ExaminedNamespaces) -> Mapping[str, str] | None:
@@ -178,43 +184,48 @@ async def check_queues(server: DoctorServer, place: ExaminedNamespaces) -> Findi
     if place.queue not in map(name_of, local_queues):
         text = f"namespace {place.namespace} has no such queue, and jobs without one of their own wait for it"
         fix = "make it, as in manifests/deployment.yaml, or name another: FOURNOS_KUEUE_LOCAL_QUEUE_NAME"
-        yield DoctorFinding("Queues", f"LocalQueue {place.queue}", Level.FAULT, text, fix)
+        yield fault(f"LocalQueue {place.queue}", text, fix)
     leads_to = {name_of(queue): str(spec_of(queue).get("clusterQueue") or "") for queue in local_queues}
     for queue in local_queues:
         yield _queue("LocalQueue", queue, f"leads to ClusterQueue {leads_to[name_of(queue)]}")
-    flavors = await or_error(server.list(RESOURCE_FLAVOR))
-    labels = await _labels(server, place)
+    flavors, labels = await or_error(server.list(RESOURCE_FLAVOR)), await _labels(server, place)
     for name in sorted({*leads_to.values()} - {""}):
         what = f"ClusterQueue {name}"
         cluster_queue = await or_error(server.get(CLUSTER_QUEUE, Key("", name)))
         if isinstance(cluster_queue, NotFoundError):
-            yield DoctorFinding(
-                "Queues", what, Level.FAULT, "it does not exist", f"kubectl apply -f {_CONFIG}"
-            )
-            continue
-        if isinstance(cluster_queue, KubeError):
-            yield unreadable("Queues", what, cluster_queue)
-            continue
-        groups = spec_of(cluster_queue).get("resourceGroups") or ()
-        named = list(dict.fromkeys(str(f["name"]) for group in groups for f in group.get("flavors") or ()))
-        yield _queue("ClusterQueue", cluster_queue, count(len(named), "flavor"))
-        if names.SLOT_RESOURCE not in covered(cluster_queue):
-            text = f"it does not cover {names.SLOT_RESOURCE}: no FournosJob can be admitted"
-            fix = f"add {names.SLOT_RESOURCE} to its coveredResources, as in {_CONFIG}"
-            yield DoctorFinding("Queues", what, Level.FAULT, text, fix)
-        selector = spec_of(cluster_queue).get("namespaceSelector")
-        if labels is not None and (selector is None or not selected(selector, labels)):
-            access = (selector or {}).get("matchLabels") or {"fournos.dev/queue-access": "true"}
-            pairs = " ".join(f"{label}={value}" for label, value in access.items())
-            text = f"its namespaceSelector does not select namespace {place.namespace}"
-            fix = f"kubectl label ns/{place.namespace} {pairs}"
-            yield DoctorFinding("Queues", what, Level.FAULT, text, fix)
-        there = set(named if isinstance(flavors, KubeError) else map(name_of, flavors.items))
-        for flavor in named:
-            if flavor not in there:
-                fix = f"make the ResourceFlavor, or take {flavor} out of the ClusterQueue"
-                text = f"ResourceFlavor {flavor} does not exist"
-                yield DoctorFinding("Queues", what, Level.FAULT, text, fix)
+            yield fault(what, "it does not exist", f"kubectl apply -f {_CONFIG}")
+        elif isinstance(cluster_queue, KubeError):
+            yield unreadable(what, cluster_queue)
+        else:
+            existing = None if isinstance(flavors, KubeError) else {*map(name_of, flavors.items)}
+            for finding in _cluster_queue(what, cluster_queue, existing, labels, place.namespace):
+                yield finding
+
+
+def _cluster_queue(
+    what: str,
+    queue: Obj,
+    existing: Set[str] | None,
+    labels: Mapping[str, str] | None,
+    namespace: str,
+) -> Iterator[DoctorFinding]:
+    """`existing` are the ResourceFlavors, `labels` those of the namespace; None for what may not be read."""
+    groups = spec_of(queue).get("resourceGroups") or ()
+    flavors = list(dict.fromkeys(str(f["name"]) for group in groups for f in group.get("flavors") or ()))
+    yield _queue("ClusterQueue", queue, count(len(flavors), "flavor"))
+    if names.SLOT_RESOURCE not in covered(queue):
+        text = f"it does not cover {names.SLOT_RESOURCE}: no FournosJob can be admitted"
+        yield fault(what, text, f"add {names.SLOT_RESOURCE} to its coveredResources, as in {_CONFIG}")
+    selector = spec_of(queue).get("namespaceSelector")
+    if labels is not None and (selector is None or not selected(selector, labels)):
+        access = (selector or {}).get("matchLabels") or {"fournos.dev/queue-access": "true"}
+        pairs = " ".join(f"{label}={value}" for label, value in access.items())
+        text = f"its namespaceSelector does not select namespace {namespace}"
+        yield fault(what, text, f"kubectl label ns/{namespace} {pairs}")
+    for flavor in flavors:
+        if existing is not None and flavor not in existing:
+            fix = f"make the ResourceFlavor, or take {flavor} out of the ClusterQueue"
+            yield fault(what, f"ResourceFlavor {flavor} does not exist", fix)
 
 
 def _queue(kind: str, queue: Obj, text: str) -> DoctorFinding:
@@ -222,15 +233,15 @@ def _queue(kind: str, queue: Obj, text: str) -> DoctorFinding:
     policy = spec_of(queue).get("stopPolicy") or "None"
     if policy != "None":
         fix = f"set its stopPolicy to None: kubectl edit {kind.lower()} {name_of(queue)}"
-        return DoctorFinding("Queues", what, Level.FAULT, f"it is stopped (stopPolicy {policy})", fix)
+        return fault(what, f"it is stopped (stopPolicy {policy})", fix)
     active = condition(queue, "Active") or {}
     if active.get("status") == "True":
-        return DoctorFinding("Queues", what, Level.OK, f"active, {text}")
+        return ok(what, f"active, {text}")
     if not active:
         fix = f"see whether Kueue runs: kubectl get pods -n {KUEUE_NAMESPACE}"
-        return DoctorFinding("Queues", what, Level.WARNING, "Kueue has not looked at it", fix)
+        return warning(what, "Kueue has not looked at it", fix)
     why = f"{active.get('reason')}: {one_line(active.get('message'))}"
-    return DoctorFinding("Queues", what, Level.FAULT, f"not active: {why}", "make what the message names")
+    return fault(what, f"not active: {why}", "make what the message names")
 
 
 # --- rights ----------------------------------------------------------------------------------------------
@@ -287,12 +298,11 @@ async def _right(server: DoctorServer, place: ExaminedNamespaces, need: NeededRi
             if not await may(server, need.resource, verb, namespace=namespace, subresource=need.subresource):
                 lacking.append(verb)
     except KubeError as error:
-        return unreadable("Rights", what, error)
+        return unreadable(what, error)
     if not lacking:
-        return DoctorFinding("Rights", what, Level.OK)
+        return ok(what)
     where = f" in namespace {namespace}" if namespace else ""
     return DoctorFinding(
-        "Rights",
         what,
         Level.FAULT if need.required else Level.WARNING,
         f"you may not {', '.join(lacking)} {kind}{where}: needed by {need.commands}",
@@ -306,42 +316,60 @@ _GROUPS: Final = frozenset(
     {"fournos.dev", "workload.codeflare.dev", "flux-framework.org", "kueue.x-k8s.io", "tekton.dev"}
 )
 """The API groups whose webhooks are examined."""
-_SERVICE_LABEL: Final = "kubernetes.io/service-name"
-_SOON: Final = timedelta(days=7)
-_RENEWED: Final = 0.1
-"""The part of its time before which a server renews its authority; Tekton makes one for a week at a time."""
-_STRICT: Final = "Fail"
 
 
 async def check_webhooks(server: DoctorServer, now: datetime) -> Findings:
     """Looks at each server of webhooks: whether it answers, and until when its authority is trusted."""
     for resource in (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS):
         for configuration in (await server.list(resource)).items:
-            servers: dict[Key | str, list[Mapping[str, Any]]] = {}
-            for webhook in configuration.get("webhooks") or ():
-                groups = {
-                    group for rule in webhook.get("rules") or () for group in rule.get("apiGroups") or ()
-                }
-                client = webhook.get("clientConfig") or {}
-                service = client.get("service") or {}
-                place = Key(str(service.get("namespace")), str(service.get("name")))
-                if groups & _GROUPS:
-                    servers.setdefault(place if service else client.get("url", ""), []).append(webhook)
-            for where, webhooks in servers.items():
-                strict = any(webhook.get("failurePolicy", _STRICT) == _STRICT for webhook in webhooks)
-                level, what = Level.FAULT if strict else Level.WARNING, name_of(configuration)
-                if isinstance(where, Key) and not await _answers(server, where):
-                    effect = "what it checks cannot be created" if strict else "it checks nothing"
-                    text = f"Service {where} has no ready endpoint: {effect}"
-                    fix = f"see whether its pods run: kubectl get pods -n {where.namespace}"
-                    yield DoctorFinding("Webhooks", what, level, text, fix)
-                else:
-                    yield _authority(what, where, webhooks, level, now)
+            for webhook in _by_server(configuration):
+                yield await _webhook(server, name_of(configuration), webhook, now)
+
+
+def _by_server(configuration: Obj) -> Iterable[Mapping[str, Any]]:
+    """Returns one of the examined webhooks of each server, a strict one if there is one."""
+    servers: dict[str, Mapping[str, Any]] = {}
+    for webhook in sorted(configuration.get("webhooks") or (), key=_is_strict):
+        rules = webhook.get("rules") or ()
+        if any(group in _GROUPS for rule in rules for group in rule.get("apiGroups") or ()):
+            client = webhook.get("clientConfig") or {}
+            service = client.get("service") or {}
+            servers[f"{service.get('namespace')}/{service.get('name')} {client.get('url')}"] = webhook
+    return servers.values()
+
+
+def _is_strict(webhook: Mapping[str, Any]) -> bool:
+    return bool(webhook.get("failurePolicy", "Fail") == "Fail")
+
+
+async def _webhook(
+    server: DoctorServer, what: str, webhook: Mapping[str, Any], now: datetime
+) -> DoctorFinding:
+    client = webhook.get("clientConfig") or {}
+    service, bundle = client.get("service") or {}, str(client.get("caBundle") or "")
+    if not service:
+        return ok(what, f"at {client.get('url')}")
+    where = Key(str(service.get("namespace")), str(service.get("name")))
+    strict = _is_strict(webhook)
+    level = Level.FAULT if strict else Level.WARNING
+    if not await _answers(server, where):
+        effect = "what it checks cannot be created" if strict else "it checks nothing"
+        fix = f"see whether its pods run: kubectl get pods -n {where.namespace}"
+        return DoctorFinding(what, level, f"Service {where} has no ready endpoint: {effect}", fix)
+    try:
+        end = _end(bundle)
+    except ValueError:
+        fix = f"see why its operator writes none: logs of {where}"
+        return DoctorFinding(what, level, "its caBundle has no certificate that can be read", fix)
+    if end <= now:
+        fix = f"restart the server of these webhooks, or renew its certificate: {where}"
+        return DoctorFinding(what, level, f"its authority ended {short(now - end)} ago", fix)
+    return ok(what, f"at {where}, trusted until {end:%Y-%m-%d}")
 
 
 async def _answers(server: DoctorServer, service: Key) -> bool:
     """False if the Service has no ready endpoint; True also where that cannot be read."""
-    selector = f"{_SERVICE_LABEL}={service.name}"
+    selector = f"kubernetes.io/service-name={service.name}"
     slices = await or_error(server.list(ENDPOINT_SLICE, namespace=service.namespace, selector=selector))
     return isinstance(slices, KubeError) or any(
         (endpoint.get("conditions") or {}).get("ready") is not False
@@ -350,37 +378,10 @@ async def _answers(server: DoctorServer, service: Key) -> bool:
     )
 
 
-def _authority(
-    what: str, where: Key | str, webhooks: list[Mapping[str, Any]], level: Level, now: datetime
-) -> DoctorFinding:
-    """Judges the end of the authorities; a bundle counts until the last of them ends."""
-    fix = f"restart the server of these webhooks, or renew its certificate: {where}"
-    bundles = {str((webhook.get("clientConfig") or {}).get("caBundle") or "") for webhook in webhooks}
-    if "" in bundles and isinstance(where, Key):
-        text = "without a caBundle: the API server cannot trust the server of these webhooks"
-        fix = f"see why its operator writes none: logs of {where}"
-        return DoctorFinding("Webhooks", what, level, text, fix)
-    try:
-        time = min((_end_and_length(bundle) for bundle in bundles if bundle), default=None)
-    except ValueError:
-        text = "its caBundle has no certificate that can be read"
-        return DoctorFinding("Webhooks", what, level, text, fix)
-    text = f"{count(len(webhooks), 'webhook')} at {where}"
-    if time is None:
-        return DoctorFinding("Webhooks", what, Level.OK, text)
-    end, length = time
-    if end <= now:
-        return DoctorFinding("Webhooks", what, level, f"its authority ended {short(now - end)} ago", fix)
-    if end <= now + min(_SOON, length * _RENEWED):
-        text = f"its authority ends in {short(end - now)}"
-        return DoctorFinding("Webhooks", what, Level.WARNING, text, fix)
-    return DoctorFinding("Webhooks", what, Level.OK, f"{text}, trusted until {end:%Y-%m-%d}")
-
-
-def _end_and_length(bundle: str) -> tuple[datetime, timedelta]:
+def _end(bundle: str) -> datetime:
     """Of the authority that lasts longest.  Raises ValueError if none can be read."""
     with warnings.catch_warnings():
         # Authorities that others made, such as one with the serial number 0, are not the reader's to mend.
         warnings.simplefilter("ignore", CryptographyDeprecationWarning)
         found = x509.load_pem_x509_certificates(base64.b64decode(bundle, validate=True))
-    return max((one.not_valid_after_utc, one.not_valid_after_utc - one.not_valid_before_utc) for one in found)
+    return max(one.not_valid_after_utc for one in found)

@@ -102,19 +102,20 @@ async def test_kueue_gives_up_a_worker_without_one_crd(built_in: Fleet) -> None:
 
 
 async def faults(fleet: Fleet, *kinds: str) -> dict[str, str]:
-    """What `fournos dispatch check` finds fault with at this test's workers: the last of each."""
+    """What `fournos doctor` finds fault with at this test's workers, with the fix of the last of each."""
     environment = os.environ | {
         "PYTHONPATH": str(ROOT / "src"),
         "KUBECONFIG": str(fleet.manager.cluster.kubeconfig_path),
+        "FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS": ",".join(kinds),
     }
-    words = ["-m", "fournos", "dispatch", "check", "-o", "json", *(f"--kind={kind}" for kind in kinds)]
+    words = ["-m", "fournos", "doctor", "-o", "json"]
     process = await asyncio.create_subprocess_exec(
         sys.executable, *words, cwd=ROOT, env=environment, stdout=asyncio.subprocess.PIPE
     )
     answer, _ = await process.communicate()
-    found = [line for line in json.loads(answer) if not line["good"] and fleet.namespace in line["worker"]]
-    assert process.returncode == (1 if found else 0)
-    return {line["worker"]: line["text"] for line in found}
+    found = [one for one in json.loads(answer) if one["level"] == "fault" and one["area"] == "Workers"]
+    named = {one["what"].removeprefix("worker ").partition(":")[0]: one["fix"] for one in found}
+    return {name: fix for name, fix in named.items() if fleet.namespace in name}
 
 
 async def test_ours_takes_other_kinds_there(fleet: Fleet) -> None:

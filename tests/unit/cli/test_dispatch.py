@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -14,16 +15,19 @@ from typer.testing import CliRunner, Result
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.cli.app import build
 from fournos.cli.command import Root, World
-from fournos.engine.kube.errors import ForbiddenError
+from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError
 from fournos.engine.kube.resource import (
     NAMESPACE,
     POD,
     SECRET,
     SELF_SUBJECT_ACCESS_REVIEW,
+    Key,
     Obj,
     Resource,
 )
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from fournos.insight.dispatch import ManagerCluster
+from fournos.insight.doctor_workers import check_workers
 from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
 from tests.fakes.clusters import kubeconfig
 from tests.unit.cli.api import Api, Program
@@ -141,6 +145,118 @@ def test_a_dispatched_fournosjob_is_explained_with_its_worker(fleet: Fleet) -> N
     taken["metadata"]["labels"] = {"fournos.dev/job-name": "one"}
     fleet.api.add(WORKLOAD, taken)
     assert "it has nothing of it yet" in fleet("explain", "one").stdout
+
+
+def workers(fleet: Fleet) -> dict[str, tuple[str, str]]:
+    """What `fournos doctor` finds of workers: its level, and the fault with its fix."""
+
+    async def found() -> dict[str, tuple[str, str]]:
+        look = check_workers(ManagerCluster(cast(Any, fleet.api), fleet._dial, lambda: NOW))
+        return {one.what: (one.level.value, f"{one.text}: {one.fix}") async for one in look}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS", "Foo.v1.example.com")
+        return asyncio.run(found())
+
+
+def test_workers_that_are_ready(fleet: Fleet) -> None:
+    found = workers(fleet)
+    assert {level for level, _ in found.values()} == {"ok"}
+    assert found["worker w1"] == ("ok", "Kubernetes v1.34.4: ")
+    assert {"worker w1: foos.example.com", f"worker w1: LocalQueue {NS}/q"} <= found.keys()
+
+
+def test_without_multikueue_there_is_no_word_of_workers(fleet: Fleet) -> None:
+    fleet.api.fails["list", ADMISSION_CHECK] = NoSuchResourceError("no such", status=404)
+    assert workers(fleet) == {}
+
+
+def test_what_a_worker_lacks(fleet: Fleet) -> None:
+    fleet.worker.fails["list", FOO] = NoSuchResourceError("no such", status=404)
+    fleet.worker.forbidden = {("workloads", "create")}
+    del fleet.worker.objects[LOCAL_QUEUE][Key(NS, "q")]
+    found = {what: text for what, (level, text) in workers(fleet).items() if level == "fault"}
+    assert found == {
+        "worker w1: workloads.kueue.x-k8s.io": (
+            "its identity lacks create: see deploy/multikueue/worker/identity.yaml"
+        ),
+        "worker w1: foos.example.com": (
+            "it does not serve v1: install the CRD that serves Foo.v1.example.com"
+        ),
+        f"worker w1: LocalQueue {NS}/q": (
+            'localqueues.kueue.x-k8s.io "q" not found: make the namespace, and a LocalQueue of the same '
+            "name, there"
+        ),
+    }
+
+
+WAYS = Key("", "w1"), Key("kueue-system", "w1")
+
+
+def no_cluster(fleet: Fleet) -> None:
+    del fleet.api.objects[MULTIKUEUE_CLUSTER][WAYS[0]]
+
+
+def no_secret(fleet: Fleet) -> None:
+    del fleet.api.objects[SECRET][WAYS[1]]
+
+
+def no_key(fleet: Fleet) -> None:
+    fleet.api.objects[SECRET][WAYS[1]]["data"] = {"config": "eA=="}  # type: ignore[index]
+
+
+def refused(fleet: Fleet) -> None:
+    fleet.worker.refuses = True
+
+
+def unreadable(fleet: Fleet) -> None:
+    fleet.api.fails["get", SECRET] = ForbiddenError("no", status=403)
+
+
+@pytest.mark.parametrize(
+    ("problem", "level", "text"),
+    [
+        (
+            no_cluster,
+            "fault",
+            "there is no MultiKueueCluster w1: make it, or take the name out of the MultiKueueConfig",
+        ),
+        (no_secret, "fault", "there is no Secret kueue-system/w1: make it, and put the worker's kubeconfig"),
+        (
+            no_key,
+            "fault",
+            "Secret kueue-system/w1 has no key kubeconfig: put the worker's kubeconfig into it",
+        ),
+        (
+            refused,
+            "fault",
+            "the worker refuses the credentials in Secret kueue-system/w1 (401): put valid ones in place",
+        ),
+        (unreadable, "unknown", "you may not read it: "),
+    ],
+)
+def test_why_there_is_no_connection_and_what_to_do(
+    fleet: Fleet, problem: Callable[[Fleet], None], level: str, text: str
+) -> None:
+    problem(fleet)
+    assert [one for one in workers(fleet) if one.startswith("worker")] == ["worker w1"]
+    found = workers(fleet)["worker w1"]
+    assert (found[0], found[1].startswith(text)) == (level, True), found
+
+
+def test_what_the_manager_lacks(fleet: Fleet) -> None:
+    del fleet.api.objects[LOCAL_QUEUE][Key(NS, "q")]
+    text = "no LocalQueue leads to it: make one in the namespace of the jobs"
+    assert workers(fleet)["ClusterQueue team"] == ("fault", text)
+    fleet.api.objects[ADMISSION_CHECK][Key("", "workers")]["status"] = {}  # type: ignore[index]
+    text = "no controller serves it (our adapter): start it: fournos run --enable multikueue"
+    assert workers(fleet)["AdmissionCheck workers"] == ("fault", text)
+    del fleet.api.objects[CLUSTER_QUEUE][Key("", "team")]
+    fleet.api.objects[ADMISSION_CHECK][Key("", "workers")]["status"] = {  # type: ignore[index]
+        "conditions": [{"type": "Active", "status": "True", "message": "active"}]
+    }
+    text = "no ClusterQueue asks for it: name it in the admissionChecksStrategy of one"
+    assert workers(fleet)["AdmissionCheck workers"] == ("fault", text)
 
 
 def test_logs_are_read_where_the_job_runs(fleet: Fleet) -> None:

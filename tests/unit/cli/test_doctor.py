@@ -90,8 +90,8 @@ def test_it_changes_nothing() -> None:
 
 def test_fixes_stand_below_their_finding() -> None:
     findings = [
-        DoctorFinding("A", "one", Level.OK, "x"),
-        DoctorFinding("B", "two", Level.WARNING, "y", "do z"),
+        DoctorFinding("one", Level.OK, "x", area="A"),
+        DoctorFinding("two", Level.WARNING, "y", "do z", area="B"),
     ]
     assert [line.plain for line in view(findings, width=None)][1:] == [
         "A     one   ok       x",

@@ -61,9 +61,8 @@ def local_queue(name: str = "fournos-queue", **fields: Any) -> dict[str, Any]:
     return obj(name, namespace=NS, spec={"clusterQueue": "all", **fields}, status=active())
 
 
-def deployment(name: str, image: str, *, ready: int = 2) -> dict[str, Any]:
-    spec = {"replicas": 2, "template": {"spec": {"containers": [{"image": image}]}}}
-    return obj(name, namespace=NS, spec=spec, status={"readyReplicas": ready})
+def deployment(name: str, image: str) -> dict[str, Any]:
+    return obj(name, namespace=NS, spec={"template": {"spec": {"containers": [{"image": image}]}}})
 
 
 @cache
@@ -81,8 +80,8 @@ def configuration(**fields: Any) -> dict[str, Any]:
 
 
 @cache
-def authority(ends: datetime, days: int = 100) -> str:
-    """A caBundle with one certificate that is valid for so many days."""
+def authority(ends: datetime) -> str:
+    """A caBundle with one certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "ca")])
     certificate = (
@@ -91,7 +90,7 @@ def authority(ends: datetime, days: int = 100) -> str:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(1)
-        .not_valid_before(ends - timedelta(days=days))
+        .not_valid_before(ends - timedelta(days=100))
         .not_valid_after(ends)
         .sign(key, hashes.SHA256())
     )
@@ -126,11 +125,6 @@ class Server(Api):
         selector = {"matchLabels": {"fournos.dev/queue-access": "true"}}
         spec = {"resourceGroups": groups, "namespaceSelector": selector}
         self.add(DEPLOYMENT, deployment("fournos", f"quay.io/rh_perfscale/fournos:{__version__}"))
-        self.add(DEPLOYMENT, deployment("kueue-controller-manager", "registry.k8s.io/kueue/kueue:v0.15.2"))
-        self.add(
-            CONFIG_MAP,
-            {**obj("pipelines-info", namespace="tekton-pipelines"), "data": {"version": "v1.6.0"}},
-        )
         self.add(CONFIG_MAP, configuration())
         self.add(LOCAL_QUEUE, local_queue())
         self.add(CLUSTER_QUEUE, obj("all", spec=spec, status=active()))

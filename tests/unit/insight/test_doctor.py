@@ -71,18 +71,9 @@ async def test_a_healthy_cluster_has_neither_fault_nor_warning() -> None:
 async def test_the_versions_of_all_parts_are_shown() -> None:
     texts = {one.what: one.text for one in await found("Versions", Server())}
     assert texts["client"] == f"fournos {__version__}"
-    assert texts[f"operator {NS}/fournos"] == f"{__version__}, 2 of 2 ready"
-    assert texts["Kueue"] == "v0.15.2, kueue.x-k8s.io/v1beta2"
-    assert texts["Tekton Pipelines"] == "v1.6.0, tekton.dev/v1"
+    assert texts[f"operator {NS}/fournos"] == __version__
+    assert texts["Kueue"] == "kueue.x-k8s.io/v1beta2"
     assert texts["AppWrapper"] == "not installed"
-
-
-async def test_kueues_version_is_that_of_the_image_then_of_the_label() -> None:
-    server, chart = Server(), deployment("kueue-controller-manager", "mirror/kueue@sha256:1")
-    chart["metadata"]["labels"] = {"app.kubernetes.io/version": "v0.19.2"}
-    server.only(DEPLOYMENT, chart)
-    texts = {one.what: one.text for one in await found("Versions", server)}
-    assert texts["Kueue"] == "v0.19.2, kueue.x-k8s.io/v1beta2"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +104,6 @@ async def test_an_old_kubernetes_is_a_fault() -> None:
     [
         (deployment("fournos", "mirror/fournos:9.9.9"), Level.WARNING, "9.9.9"),
         (deployment("hearth", "hearth:main-1a2b3c"), Level.OK, "main-1a2b3c"),
-        (deployment("hearth", "registry:5000/hearth@sha256:1", ready=0), Level.FAULT, "none of its 2"),
         (None, Level.UNKNOWN, "no Deployment"),
         (FORBIDDEN, Level.UNKNOWN, "may not read"),
     ],
@@ -146,8 +136,7 @@ async def test_a_crd_of_another_version_is_named_with_what_differs() -> None:
     server.add(CUSTOM_RESOURCE_DEFINITION, changed)
     (finding,) = [one for one in await found("CRDs", server) if one.what == JOBS]
     assert finding.level is Level.WARNING
-    assert "spec.cluster is missing" in finding.text
-    assert "spec.later is unknown to this client" in finding.text
+    assert "which differs in spec.cluster, spec.later" in finding.text
     assert "kubectl apply -f manifests/crd.yaml" in finding.fix
 
 
@@ -159,7 +148,7 @@ def test_a_changed_rule_is_a_difference_and_defaults_of_the_server_are_none() ->
     assert schema_differences(wanted, installed) == []
     spec = installed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     spec["x-kubernetes-validations"][0]["rule"] = "true"
-    assert schema_differences(wanted, installed) == ["the rules of spec differ"]
+    assert schema_differences(wanted, installed) == ["spec"]
 
 
 def test_many_differences_are_counted() -> None:
@@ -311,15 +300,12 @@ async def test_without_the_right_to_read_the_namespace_its_labels_are_not_judged
     ("webhook", "level", "text"),
     [
         (webhooks(authority(LATER)), Level.OK, f"trusted until {LATER:%Y-%m-%d}"),
-        (webhooks(authority(NOW + timedelta(days=3))), Level.WARNING, "ends in 3d"),
-        (webhooks(authority(NOW + timedelta(days=6), 7)), Level.OK, "trusted until"),
-        (webhooks(authority(NOW + timedelta(hours=12), 7)), Level.WARNING, "ends in 12h"),
         (webhooks(authority(NOW - timedelta(days=3))), Level.FAULT, "ended 3d ago"),
         (webhooks(authority(NOW - timedelta(days=3)), policy="Ignore"), Level.WARNING, "ended 3d ago"),
-        (webhooks(""), Level.FAULT, "without a caBundle"),
+        (webhooks(""), Level.FAULT, "no certificate that can be read"),
         (webhooks("%%%"), Level.FAULT, "no certificate that can be read"),
         (webhooks(base64.b64encode(b"x").decode()), Level.FAULT, "no certificate that can be read"),
-        (webhooks("", url="https://elsewhere:1/path"), Level.OK, "1 webhook at https://elsewhere:1"),
+        (webhooks("", url="https://elsewhere:1/path"), Level.OK, "at https://elsewhere:1"),
     ],
 )
 async def test_authorities(webhook: Any, level: Level, text: str) -> None:
