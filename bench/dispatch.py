@@ -7,9 +7,11 @@ benchmark's own watches on the three API servers.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -296,12 +298,14 @@ def our_adapter(
     log: Path | None = None,
 ) -> Iterator[None]:
     """Runs our adapter on the manager cluster.  `namespace` has its Lease."""
+    section = {"origin": origin, "externalFrameworks": [{"name": name} for name in frameworks]}
+    file = Path(tempfile.mkdtemp(prefix="fournos-bench-")) / "configuration.yaml"
+    file.write_text(json.dumps({"multiKueue": section}))
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("FOURNOS_", "HEARTH_"))} | {
         "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
         "KUBECONFIG": str(kubeconfig),
         "FOURNOS_CONTROLLER_NAMESPACE": namespace,
-        "FOURNOS_MULTIKUEUE_ORIGIN": origin,
-        "FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS": " ".join(frameworks),
+        "FOURNOS_MULTIKUEUE_CONFIG_FILE": str(file),
     }
     words = ["-m", "fournos", "run", "--enable", "multikueue", "--health-port", str(free_port())]
     with log.open("wb") if log else nullcontext() as out:

@@ -169,10 +169,16 @@ def _choose_groups(role: Document, values: str, expressions: _Expressions) -> No
     rule["resourceNames"] = expressions.token(f"block:{values}.impersonation.groups")
 
 
+def _choose_configuration(config_map: Document, values: str, expressions: _Expressions) -> None:
+    text = f'{{{{ dict "multiKueue" {values}.configuration | toJson | quote }}}}'
+    config_map["data"] = {name: expressions.token(text) for name in config_map["data"]}
+
+
 _CHOICES: Final[Mapping[str, Callable[[Document, str, _Expressions], None]]] = {
     "Deployment": _choose_pods,
     "PersistentVolumeClaim": _choose_volume,
     "ClusterRole fournos-web-impersonator": _choose_groups,
+    "ConfigMap fournos-multikueue": _choose_configuration,
 }
 """Kind, or kind and name → what puts expressions for the values of its system into an object."""
 

@@ -84,6 +84,20 @@ GENERAL: Final = (
 """Values of the whole chart."""
 
 OF_ONE: Final[Mapping[str, Sequence[Value]]] = {
+    "multikueue": (
+        Value(
+            "configuration",
+            {
+                "origin": "fournos",
+                "externalFrameworks": [
+                    {"name": "PipelineRun.v1.tekton.dev"},
+                    {"name": "FournosJob.v1.fournos.dev"},
+                ],
+            },
+            _OBJECT,
+            "Section multiKueue of Kueue's Configuration; managers that share a worker differ in origin.",
+        ),
+    ),
     "history": (
         Value(
             "database.secret",

@@ -28,7 +28,6 @@ from tests.fakes.flux_image import flux_image
 NAMESPACE = os.environ.get("MINICLUSTER_TEST_NAMESPACE", "minicluster-e2e")
 SYSTEM = "operator-system"
 KUEUE = "kueue.x-k8s.io/v1beta2"
-END_GRACE = "5"
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +47,6 @@ def place() -> tuple[Path, str]:
             one["spec"]["replicas"] = 1
             container = one["spec"]["template"]["spec"]["containers"][0]
             container["image"] = operator.tag
-            container["env"].append({"name": "FOURNOS_MINICLUSTER_END_GRACE_SEC", "value": END_GRACE})
     hub.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=yaml.safe_dump_all(objects))
     await_rollout(hub.run, "operator-controller-manager", limit=180)
     return cluster.kubeconfig_path, flux.tag

@@ -51,6 +51,7 @@ from fournos.engine.queueing.kinds import (
 )
 from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
 from tests.integration.jobs.operator import Operator
+from tests.multikueue_configuration import configuration
 from tests.waiting import LIMIT, free_port, until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -248,18 +249,17 @@ class Fleet:
 
     # --- the operator ---
 
-    def start(self, **settings: str) -> None:
+    def start(self, **section: str) -> None:
+        """Starts the adapter; `section` is that of Kueue's Configuration."""
+        # On a busy machine a worker may answer late, and what it runs would rightly run again.
+        section = {"workerLostTimeout": "5m", "gcInterval": "4s", "origin": self.namespace} | section
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("FOURNOS_", "HEARTH_"))}
         environment |= {
             "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
             "KUBECONFIG": str(self.manager.cluster.kubeconfig_path),
             "FOURNOS_CONTROLLER_NAMESPACE": self.namespace,
-            "FOURNOS_MULTIKUEUE_ORIGIN": self.namespace,
-            "FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS": " ".join(OURS),
-            # On a busy machine a worker may answer late, and what it runs would rightly run again.
-            "FOURNOS_MULTIKUEUE_WORKER_LOST_TIMEOUT_SEC": "300",
-            "FOURNOS_MULTIKUEUE_PROBE_INTERVAL_SEC": "1",
-        } | {f"FOURNOS_MULTIKUEUE_{name}": value for name, value in settings.items()}
+            "FOURNOS_MULTIKUEUE_CONFIG_FILE": configuration(*OURS, directory=self._directory, **section),
+        }
         words = ["-m", "fournos", "run", "--enable", "multikueue", "--health-port", str(free_port())]
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(

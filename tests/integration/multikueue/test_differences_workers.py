@@ -265,7 +265,7 @@ async def test_kueue_counts_from_the_loss(built_in: Fleet) -> None:
 
 async def test_ours_counts_from_the_loss(fleet: Fleet) -> None:
     """Over a restart, too, and though no worker is left."""
-    fleet.start(WORKER_LOST_TIMEOUT_SEC=str(OUR_TIMEOUT))
+    fleet.start(workerLostTimeout=f"{OUR_TIMEOUT}s")
     async with Players(fleet, [FOO]).working():
         submitted = await submit(fleet, "a")
         first = await runs(fleet, "a")
@@ -281,7 +281,7 @@ async def test_ours_counts_from_the_loss(fleet: Fleet) -> None:
         await fleet.until(noticed, "the loss is not noticed")
         began = await since(fleet, lost)
         fleet.stop()
-        fleet.start(WORKER_LOST_TIMEOUT_SEC=str(OUR_TIMEOUT))
+        fleet.start(workerLostTimeout=f"{OUR_TIMEOUT}s")
         assert (await given_up(fleet, submitted) - began).total_seconds() >= OUR_TIMEOUT
         assert await since(fleet, lost) == began, "a restart does not reset the clock"
         await fleet.rotate(other(first), kubeconfigs[other(first)] + "\n")

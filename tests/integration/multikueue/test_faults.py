@@ -128,7 +128,7 @@ def other(worker: str) -> str:
 @can_drop
 async def test_a_cut_line(fleet: Fleet) -> None:
     """A short cut changes nothing; a long one moves the job; what was left behind is stopped on return."""
-    fleet.start(WORKER_LOST_TIMEOUT_SEC="10")
+    fleet.start(workerLostTimeout="10s")
     players = Players(fleet, [FOO])
     async with players.working():
         submitted = await submit(fleet, "a")

@@ -138,7 +138,7 @@ async def test_an_appwrapper_of_a_lost_worker(fleet: Fleet) -> None:
         good = first.cluster.kubeconfig_path.read_text()
         await fleet.rotate(name, unreachable(good))
         fleet.stop()
-        fleet.start(WORKER_LOST_TIMEOUT_SEC="4")
+        fleet.start(workerLostTimeout="4s")
 
         async def evicted() -> bool:
             (workload,) = await fleet.manager.all(WORKLOAD)

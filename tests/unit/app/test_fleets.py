@@ -19,6 +19,7 @@ from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.decision import Decision
 from fournos.engine.runtime.metrics import Metrics
 from tests.fakes.clusters import FakeCluster, FakeClusters, kubeconfig
+from tests.multikueue_configuration import configuration
 from tests.unit.engine.runtime.controlled import Bench, watching
 from tests.unit.engine.runtime.loop import LoopClock
 
@@ -29,7 +30,7 @@ SERVER = "https://10.0.0.1:6443"
 
 @pytest.fixture(autouse=True)
 def kinds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS", "Foo.v1.example.com")
+    monkeypatch.setenv("FOURNOS_MULTIKUEUE_CONFIG_FILE", configuration("Foo.v1.example.com"))
 
 
 class Clients(FakeClusters):
@@ -61,19 +62,20 @@ async def connected(name: str, cluster: FakeCluster) -> AsyncIterator[Fleet]:
     await asyncio.gather(task, return_exceptions=True)
 
 
-INTERVALS = {
-    "clusters": "HEARTH_RECONCILE_INTERVAL_SEC",
-    "multikueue": "FOURNOS_MULTIKUEUE_PROBE_INTERVAL_SEC",
-}
+def probe_every(part: str, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sets reconcile_interval_sec of the clusters, or gcInterval of the workers: four times their probes'."""
+    monkeypatch.setenv("HEARTH_RECONCILE_INTERVAL_SEC", str(seconds))
+    file = configuration("Foo.v1.example.com", gcInterval=f"{4 * seconds}s")
+    monkeypatch.setenv("FOURNOS_MULTIKUEUE_CONFIG_FILE", file)
 
 
 @pytest.mark.parametrize("seconds", [7, 200])
-@pytest.mark.parametrize("part", INTERVALS)
+@pytest.mark.parametrize("part", ["clusters", "multikueue"])
 async def test_how_often_a_cluster_is_probed(
     part: str, seconds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """reconcile_interval_sec of the clusters, probe_interval_sec of the workers; spread by a tenth."""
-    monkeypatch.setenv(INTERVALS[part], str(seconds))
+    """Spread by a tenth."""
+    probe_every(part, seconds, monkeypatch)
     cluster = Clients(monkeypatch).add(SERVER)
     async with connected(part, cluster):
         await asyncio.sleep(10 * seconds)
@@ -83,19 +85,16 @@ async def test_how_often_a_cluster_is_probed(
 
 
 @pytest.mark.parametrize(
-    ("part", "variable", "seconds", "value"),
-    [
-        ("clusters", "HEARTH_GPU_DISCOVERY_TIMEOUT_SEC", 3, 3),
-        ("clusters", "HEARTH_GPU_DISCOVERY_TIMEOUT_SEC", 40, 40),
-        ("multikueue", INTERVALS["multikueue"], 3, 3),
-        ("multikueue", INTERVALS["multikueue"], 10, 40),
-    ],
+    ("part", "seconds", "value"),
+    [("clusters", 3, 3), ("clusters", 40, 40), ("multikueue", 3, 3), ("multikueue", 10, 40)],
 )
 async def test_how_long_an_answer_may_take(
-    part: str, variable: str, seconds: int, value: int, monkeypatch: pytest.MonkeyPatch
+    part: str, seconds: int, value: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """gpu_discovery_timeout_sec of the clusters; of the workers the interval, ten seconds at most."""
-    monkeypatch.setenv(variable, str(value))
+    probe_every(part, value, monkeypatch)
+    monkeypatch.setenv("HEARTH_RECONCILE_INTERVAL_SEC", "60")
+    monkeypatch.setenv("HEARTH_GPU_DISCOVERY_TIMEOUT_SEC", str(value))
     cluster = Clients(monkeypatch).add(SERVER)
     cluster.silent = True
     async with connected(part, cluster) as fleet:
@@ -107,12 +106,11 @@ async def test_how_long_an_answer_may_take(
 
 
 @pytest.mark.parametrize("seconds", [20, 500])
-@pytest.mark.parametrize("part", INTERVALS)
+@pytest.mark.parametrize("part", ["clusters", "multikueue"])
 async def test_how_often_leftovers_are_looked_for(
     part: str, seconds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """reconcile_interval_sec of the clusters, four times probe_interval_sec of the workers."""
-    monkeypatch.setenv(INTERVALS[part], str(seconds / (4 if part == "multikueue" else 1)))
+    probe_every(part, seconds / (4 if part == "multikueue" else 1), monkeypatch)
     bench, times = Bench(), list[float]()
 
     def collect(caches: Any) -> tuple[Key, ...]:

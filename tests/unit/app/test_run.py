@@ -23,6 +23,7 @@ from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.webhook.registration import LABEL, WebhookSettings
 from fournos.systems.clusters.settings import ClusterSettings
 from fournos.systems.miniclusters.settings import MiniClusterSettings
+from tests.multikueue_configuration import configuration
 from tests.unit.engine.runtime.loop import LoopClock
 from tests.unit.engine.runtime.webhook.toy import webhook
 from tests.waiting import free_port, until
@@ -82,7 +83,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
         return []
 
     found = Started()
-    monkeypatch.setenv("FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS", "Foo.v1.example.com")
+    monkeypatch.setenv("FOURNOS_MULTIKUEUE_CONFIG_FILE", configuration("Foo.v1.example.com"))
     monkeypatch.setenv("FOURNOS_NAMESPACE", "n")
     identity = FixedIdentity(Proof())
     monkeypatch.setattr(run, "load", lambda *_: Credentials("https://api.example.com", identity))

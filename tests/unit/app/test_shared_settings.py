@@ -15,12 +15,13 @@ from fournos.systems.appwrappers.settings import AppWrapperSettings
 from fournos.systems.clusters.settings import ClusterSettings
 from fournos.systems.jobs.settings import JobSettings
 from fournos.systems.multikueue.settings import MultiKueueSettings
+from tests.multikueue_configuration import configuration
 
 
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("FOURNOS_NAMESPACE", "n")
-    monkeypatch.setenv("FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS", "PipelineRun.v1.tekton.dev")
+    monkeypatch.setenv("FOURNOS_MULTIKUEUE_CONFIG_FILE", configuration("PipelineRun.v1.tekton.dev"))
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield

@@ -18,6 +18,7 @@ from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import Part
 from fournos.web.serving import watched
 from fournos.web.settings import WebSettings
+from tests.multikueue_configuration import configuration
 
 ROOT = Path(__file__).parents[3]
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -148,7 +149,7 @@ def not_granted(account: str, watches: list[tuple[str, Resource]]) -> set[tuple[
 def test_every_watch_of_a_part_is_granted(part: Part[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOURNOS_NAMESPACE", OWN)
     monkeypatch.setenv("FOURNOS_APPWRAPPER_WORKLOADS", "own")
-    monkeypatch.setenv("FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS", "PipelineRun.v1.tekton.dev")
+    monkeypatch.setenv("FOURNOS_MULTIKUEUE_CONFIG_FILE", configuration("PipelineRun.v1.tekton.dev"))
     started = part.start(part.settings(), SystemClock(), Metrics(), lambda controller, key: None)
     watches = [
         (watch.namespace or CLUSTER, watch.resource)

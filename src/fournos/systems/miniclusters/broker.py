@@ -118,7 +118,8 @@ def toml(cluster: Cluster) -> str:
         f"curve_cert = {_quoted(cluster.config + '/curve/curve.cert')}",
         f"default_port = {PORT}",
         f"default_bind = {_quoted(f'tcp://{cluster.settings.network_device}:%p')}",
-        f"default_connect = {_quoted(f'tcp://%h.{cluster.domain}:%p')}",
+        # The first entry of the pods' search path completes the name, whatever the domain of the cluster is.
+        f"default_connect = {_quoted(f'tcp://%h.{cluster.headless_name}:%p')}",
         f"hosts = [\n{hosts}\n]",
         "",
         "[archive]",

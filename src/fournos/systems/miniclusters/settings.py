@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -20,15 +20,11 @@ class MiniClusterSettings(BaseSettings):
         min_length=1,
         description="Image that brings Flux, for MiniClusters that name none",
     )
-    cluster_domain: str = Field("cluster.local", min_length=1, description="DNS domain of the cluster")
     network_device: str = Field("eth0", min_length=1, description="Network device that brokers bind to")
     drain_grace_sec: ClassVar[int] = 60
     """Seconds that a worker which is taken away waits for its tasks to end."""
-    end_grace_sec: Annotated[int, Field(ge=0)] = Field(
-        30,
-        description="Seconds after the lead broker's end in which containers beside Flux may end; then the "
-        "pods are taken down",
-    )
+    end_grace_sec: ClassVar[int] = 30
+    """Seconds after the lead broker's end in which containers beside Flux may end; then pods are deleted."""
     pod_rights: Literal["policy", "refused", "open"] = Field(
         "policy",
         description="Whether a MiniCluster may ask for a Secret, a directory or the processes of a node, a "

@@ -50,11 +50,6 @@ class Cluster:
         return self.spec.network.headless_name or DEFAULT_HEADLESS_NAME
 
     @property
-    def domain(self) -> str:
-        """The DNS domain of the hosts."""
-        return f"{self.headless_name}.{self.namespace}.svc.{self.settings.cluster_domain}"
-
-    @property
     def mount(self) -> str:
         return self.spec.flux.container.mount_path or "/mnt/flux"
 

@@ -11,14 +11,17 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from datetime import timedelta
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
 
 from fournos.api.phase import TERMINAL
 from fournos.engine.api.values import parse_duration
 from fournos.engine.kube.errors import CredentialsError
 from fournos.engine.kube.formats import YamlError, load_all
-from fournos.engine.kube.resource import Obj, Resource, key_of
+from fournos.engine.kube.resource import Obj, Resource, key_of, without_null
 from fournos.engine.queueing.kinds import GROUP, VERSION
 from fournos.engine.queueing.workload import BadNameError, parse_name
 from fournos.systems.multikueue.names import KUBECONFIG, MULTIKUEUE
@@ -88,109 +91,68 @@ def has_ended(resource: Resource, status: Obj) -> bool:
 
 # --- Kueue's Configuration -------------------------------------------------------------------------------
 
-_KEYS = ("multiKueue", "multikueue")
-_FIELDS = frozenset(
-    {
-        *("externalFrameworks", "origin", "gcInterval", "workerLostTimeout", "dispatcherName"),
-        *("clusterProfile", "incrementalDispatcherConfig"),
-    }
-)
-"""Those of Kueue; what is not read is about its own adapter alone."""
+_LABEL_VALUE: Final = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_Duration = Annotated[
+    timedelta, Field(ge=timedelta(0)), BeforeValidator(lambda value: parse_duration(str(value)))
+]
 
 
 class BadConfigError(ValueError):
     """An invalid Configuration.  The message names the invalid field and the expected content."""
 
 
-@dataclass(frozen=True, slots=True)
-class MultiKueueConfiguration:
-    """The settings in the file; None for a setting that is absent."""
+class ExternalFramework(BaseModel):
+    """A kind that is dispatched, in the form `Kind.version.group`."""
 
-    frameworks: tuple[str, ...] = ()
-    """Names in the form `Kind.version.group`, not validated yet."""
-    origin: str | None = None
-    worker_lost_timeout: float | None = None
-    """Seconds."""
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+
+
+class MultiKueueConfiguration(BaseModel):
+    """The section `multiKueue`.  The fields of type Any are about Kueue's own adapter alone."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True)
+
+    external_frameworks: tuple[ExternalFramework, ...] = ()
+    origin: Annotated[str, Field(pattern=f"^{_LABEL_VALUE}$")] = "fournos"
+    """Label value of all that is made on workers.  Managers that share a worker need different ones."""
+    worker_lost_timeout: _Duration = timedelta(minutes=15)
+    gc_interval: _Duration = timedelta(minutes=1)
+    """Time between two looks for objects on workers whose Workload is gone; 0 counts as a minute."""
+    dispatcher_name: Any = None
+    cluster_profile: Any = None
+    incremental_dispatcher_config: Any = None
 
 
 def read(text: str) -> MultiKueueConfiguration:
     """Parses the text of a Configuration.  Raises BadConfigError."""
     document = _loaded(text)
-    if not isinstance(document, Mapping):
-        raise BadConfigError("not a Kueue Configuration: a map is expected")
     if isinstance(document.get("data"), Mapping):
-        document = _inner(document["data"])
-    present = [key for key in _KEYS if key in document]
+        # The ConfigMap that Kueue is installed with, or the form of the page's example.
+        data = document["data"]
+        whole = data.get("controller_manager_config.yaml")
+        document = _loaded(whole) if isinstance(whole, str) else data
+    present = [key for key in ("multiKueue", "multikueue") if key in document]
     if len(present) > 1:
         raise BadConfigError("multiKueue and multikueue both: write multiKueue only")
-    if not present:
-        return MultiKueueConfiguration()
-    section = document[present[0]] or {}
-    if not isinstance(section, Mapping):
-        raise BadConfigError(f"{present[0]} must be a map")
-    unknown = sorted(map(str, section.keys() - _FIELDS))
-    if unknown:
-        raise BadConfigError(
-            f"{present[0]}.{unknown[0]}: no such field; there are {', '.join(sorted(_FIELDS))}"
-        )
-    return MultiKueueConfiguration(
-        frameworks=_frameworks(section.get("externalFrameworks") or (), present[0]),
-        origin=_text(section, "origin", present[0]),
-        worker_lost_timeout=_seconds(section, "workerLostTimeout", present[0]),
-    )
+    section = document[present[0]] if present else None
+    try:
+        return MultiKueueConfiguration.model_validate(without_null(section or {}))
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, ("multiKueue", *first["loc"])))
+        raise BadConfigError(f"{field}: {first['msg']}") from None
 
 
 def _loaded(text: str) -> Any:
     try:
-        return next(iter(load_all(text)), None)
+        document = next(iter(load_all(text)), None)
     except YamlError as error:
         raise BadConfigError(str(error)) from None
-
-
-def _inner(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the Configuration inside `data`.
-
-    It is that of the ConfigMap that Kueue is installed with, or of the page's example.
-    """
-    whole = data.get("controller_manager_config.yaml")
-    if isinstance(whole, str):
-        document = _loaded(whole)
-        if isinstance(document, Mapping):
-            return document
-        raise BadConfigError("data.controller_manager_config.yaml: a map is expected")
-    return data
-
-
-def _frameworks(entries: Any, at: str) -> tuple[str, ...]:
-    if not isinstance(entries, list | tuple):
-        raise BadConfigError(f"{at}.externalFrameworks must be a list of maps with a name")
-    names = []
-    for number, entry in enumerate(entries):
-        name = entry.get("name") if isinstance(entry, Mapping) else None
-        if not isinstance(name, str) or set(entry) != {"name"}:
-            raise BadConfigError(
-                f"{at}.externalFrameworks[{number}]: write a map with a name, such as "
-                '{name: "PipelineRun.v1.tekton.dev"}'
-            )
-        names.append(name)
-    return tuple(names)
-
-
-def _text(section: Mapping[str, Any], field: str, at: str) -> str | None:
-    value = section.get(field)
-    if value is not None and not isinstance(value, str):
-        raise BadConfigError(f"{at}.{field} must be text")
-    return value
-
-
-def _seconds(section: Mapping[str, Any], field: str, at: str) -> float | None:
-    value = _text(section, field, at)
-    if value is None:
-        return None
-    try:
-        return parse_duration(value).total_seconds()
-    except ValueError as error:
-        raise BadConfigError(f"{at}.{field}: {error}") from None
+    if not isinstance(document, Mapping):
+        raise BadConfigError("not a Kueue Configuration: a map is expected")
+    return document
 
 
 # --- kubeconfig Secrets ----------------------------------------------------------------------------------

@@ -198,7 +198,7 @@ def _running(ctx: Context, remote: Remote) -> Decision:
                 kind,
                 workload=ctx.observed.key.name,
                 worker=remote.name,
-                origin=ctx.settings.the_origin,
+                origin=ctx.settings.origin,
                 attempt=ctx.attempt,
             )
             ctx.send(remote, create(kind, copy))

@@ -139,7 +139,7 @@ def _nominate(ctx: Context, remote: Remote) -> None:
         keep_priority(ctx, remote, twin)
     elif remote.workload is None:
         body = remote_workload(
-            ctx.workload, worker=remote.name, origin=ctx.settings.the_origin, attempt=ctx.attempt
+            ctx.workload, worker=remote.name, origin=ctx.settings.origin, attempt=ctx.attempt
         )
         ctx.send(remote, create(WORKLOAD, body))
 

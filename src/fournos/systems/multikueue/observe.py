@@ -111,7 +111,7 @@ def _wakes_of_job(job: Obj, caches: Caches) -> Iterable[Key]:
 
 def fleet_watches(settings: MultiKueueSettings) -> tuple[FleetWatch, ...]:
     """Returns the watches on every worker: only objects with this manager cluster's origin label."""
-    selector = f"{names.ORIGIN_LABEL}={settings.the_origin}"
+    selector = f"{names.ORIGIN_LABEL}={settings.origin}"
     return (
         FleetWatch(WORKLOAD, selector=selector, project=project_remote_workload),
         *(

@@ -72,7 +72,7 @@ def start(settings: MultiKueueSettings, clock: Clock, metrics: Metrics, wake: Wa
 
 async def verify(settings: MultiKueueSettings, api: Client) -> list[str]:
     """Returns warnings about configured kinds without a CRD.  Raises UnsupportedError for wrong names."""
-    return await verify_kinds(api, settings.kinds, setting="FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS")
+    return await verify_kinds(api, settings.kinds, setting="FOURNOS_MULTIKUEUE_CONFIG_FILE")
 
 
 PART = Part(

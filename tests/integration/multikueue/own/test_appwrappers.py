@@ -84,7 +84,7 @@ async def test_a_lost_worker_gives_its_place_back(fleet: Fleet) -> None:
         good = fleet.workers["w1"].cluster.kubeconfig_path.read_text()
         await fleet.rotate("w1", unreachable(good))
         fleet.stop()
-        fleet.start(WORKER_LOST_TIMEOUT_SEC="4")
+        fleet.start(workerLostTimeout="4s")
 
         async def queued() -> bool:
             own = await the_workload(fleet)

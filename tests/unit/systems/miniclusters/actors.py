@@ -368,7 +368,7 @@ def suspend(value: bool) -> Action:
 STORIES: dict[str, Scenario] = {
     "hello": story(world=ends_with(0)),
     "failure": story(world=ends_with(3)),
-    "sidecar": story(world=ends_with(0, beside=True), settings=MiniClusterSettings(end_grace_sec=10)),
+    "sidecar": story(world=ends_with(0, beside=True)),
     "cleanup": story(setup=lambda server: submit(server, cleanup=True), world=ends_with(0)),
     "resize": story(resized(4), resized(1), setup=lambda server: submit(server, maxSize=4)),
     "services": story(

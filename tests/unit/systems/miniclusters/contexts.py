@@ -14,7 +14,7 @@ from fournos.systems.miniclusters.status import Context, Observed
 from tests.unit.systems.miniclusters.actors import NS, manifest
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-SETTINGS = MiniClusterSettings(end_grace_sec=30)
+SETTINGS = MiniClusterSettings()
 
 
 def owner(kind: str, uid: str) -> list[dict[str, Any]]:

@@ -278,7 +278,7 @@ async def test_the_events_of_its_start_do_not_explain_a_pod_that_has_started() -
     """Its container has ended, and its pod is not over yet."""
     probed = warned("flux-0", "Startup probe failed", "2026-01-01")
     late = ends_with(0, late=True)
-    server = (await run(story(probed, world=late, settings=MiniClusterSettings(end_grace_sec=900)))).server
+    server = (await run(story(probed, world=late))).server
     assert "Startup probe" not in str(get(server)["status"])
 
 

@@ -12,7 +12,6 @@ from fournos.engine.api.values import format_time
 from fournos.engine.kube.resource import CONFIG_MAP, JOB, POD, Key, key_of, uid_of
 from fournos.systems.miniclusters import names
 from fournos.systems.miniclusters.health import broker_up
-from fournos.systems.miniclusters.settings import MiniClusterSettings
 from tests.unit.systems.miniclusters.actors import (
     NS,
     Cluster,
@@ -221,7 +220,7 @@ async def test_when_the_broker_of_a_worker_ended_counts_not_its_container(expect
 async def test_a_lead_that_has_ended_waits_for_nothing_and_is_not_ready() -> None:
     """Its Job has no condition Complete or Failed yet, which takes as long as its workers take to end."""
     late = ends_with(0, late=True)
-    server = (await run(story(world=late, settings=MiniClusterSettings(end_grace_sec=10)))).server
+    server = (await run(story(world=late))).server
     found = get(server)["status"]
     assert (found["phase"], found["message"]) == (
         "Running",

@@ -26,7 +26,6 @@ from fournos.engine.kube.resource import (
 )
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.miniclusters import names
-from fournos.systems.miniclusters.settings import MiniClusterSettings
 from tests.unit.systems.miniclusters.actors import (
     NS,
     QUEUE,
@@ -86,7 +85,7 @@ async def test_a_container_beside_flux_does_not_keep_it_from_ending() -> None:
 
 async def test_a_kubelet_that_is_late_costs_no_logs() -> None:
     world = ends_with(0, late=True)
-    server = (await run(story(world=world, settings=MiniClusterSettings(end_grace_sec=10)))).server
+    server = (await run(story(world=world))).server
     assert server.list(JOB) and len(server.list(POD)) == 2
     assert "exitCode" not in get(server)["status"]
 

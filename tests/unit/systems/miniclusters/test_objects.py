@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from fournos.engine.api.conditions import condition
 from fournos.engine.queueing.podsets import PodSetInfo
 from fournos.systems.miniclusters import build, health, names
 from fournos.systems.miniclusters.rules import RULES, check_manifest
@@ -14,9 +13,7 @@ from fournos.systems.miniclusters.settings import MiniClusterSettings
 from tests.minicluster_cases import CHANGES, CREATIONS, FREE, Case, Change, of
 from tests.minicluster_cases import minicluster as of_case
 from tests.rule_cases import merged
-from tests.unit.systems.miniclusters.actors import ends_with, get, story
 from tests.unit.systems.miniclusters.objects import SETTINGS, TABLE, made, minicluster
-from tests.world.harness import run
 
 OWNER = {
     "apiVersion": "flux-framework.org/v1alpha2",
@@ -323,7 +320,6 @@ def test_a_number_where_a_quantity_is_meant_is_refused() -> None:
     ("variable", "value", "seen"),
     [
         ("VIEW_IMAGE", "example.com/view:7", "'image': 'example.com/view:7'"),
-        ("CLUSTER_DOMAIN", "cluster.example", ".svc.cluster.example"),
         ("NETWORK_DEVICE", "net7", "tcp://net7:"),
     ],
 )
@@ -333,13 +329,3 @@ def test_it_is_seen_in_the_objects(
     assert seen not in str(build.wanted(minicluster(), MiniClusterSettings()))
     monkeypatch.setenv(f"FOURNOS_MINICLUSTER_{variable}", value)
     assert seen in str(build.wanted(minicluster(), MiniClusterSettings()))
-
-
-@pytest.mark.parametrize(("seconds", "expected"), [("7", "00:00:07"), ("700", "00:11:40")])
-async def test_how_long_containers_beside_flux_may_take_to_end(
-    seconds: str, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FOURNOS_MINICLUSTER_END_GRACE_SEC", seconds)
-    case = story(world=ends_with(0, beside=True), settings=MiniClusterSettings())
-    finished = condition(get((await run(case)).server), "JobFinished") or {}
-    assert (finished["reason"], finished["lastTransitionTime"]) == ("Succeeded", f"2030-01-01T{expected}Z")

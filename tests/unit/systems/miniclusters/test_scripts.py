@@ -106,7 +106,7 @@ def test_the_brokers_configuration() -> None:
             "curve_cert": "/mnt/flux/config/curve/curve.cert",
             "default_port": 8050,
             "default_bind": "tcp://eth0:%p",
-            "default_connect": "tcp://%h.flux-service.ns.svc.cluster.local:%p",
+            "default_connect": "tcp://%h.flux-service:%p",
             "hosts": [{"host": "flux-sample-[0-3]"}],
         },
         "archive": {

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from fournos.app.run import main
 from fournos.engine.queueing.workload import BadNameError
-from fournos.systems.multikueue.config import BadConfigError, held_back, parse, parse_all, read
-from fournos.systems.multikueue.settings import MultiKueueSettings
+from fournos.systems.multikueue.config import (
+    BadConfigError,
+    MultiKueueConfiguration,
+    held_back,
+    parse,
+    parse_all,
+    read,
+)
+from tests.multikueue_configuration import configuration
 
 PAGE = """
 apiVersion: config.kueue.x-k8s.io/v1beta1
@@ -23,7 +31,7 @@ KUEUES = """
 apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
 multiKueue:
-  gcInterval: 1m
+  gcInterval: 30s
   origin: east
   workerLostTimeout: 5m
   dispatcherName: kueue.x-k8s.io/multikueue-dispatcher-incremental
@@ -35,14 +43,19 @@ multiKueue:
 """
 
 
+def frameworks(text: str) -> list[str]:
+    return [framework.name for framework in read(text).external_frameworks]
+
+
 def test_the_pages_form_is_read() -> None:
-    assert read(PAGE).frameworks == ("PipelineRun.v1.tekton.dev",)
+    assert frameworks(PAGE) == ["PipelineRun.v1.tekton.dev"]
 
 
 def test_kueues_own_form_is_read() -> None:
     found = read(KUEUES)
-    assert found.frameworks == ("PipelineRun.v1.tekton.dev", "Workflow.v1alpha1.argoproj.io")
-    assert (found.origin, found.worker_lost_timeout) == ("east", 300)
+    assert frameworks(KUEUES) == ["PipelineRun.v1.tekton.dev", "Workflow.v1alpha1.argoproj.io"]
+    assert (found.origin, found.worker_lost_timeout) == ("east", timedelta(minutes=5))
+    assert found.gc_interval == timedelta(seconds=30)
 
 
 def test_the_config_map_that_kueue_is_installed_with() -> None:
@@ -51,7 +64,8 @@ def test_the_config_map_that_kueue_is_installed_with() -> None:
 
 
 def test_a_configuration_without_the_section_is_empty() -> None:
-    assert read("kind: Configuration\n").frameworks == ()
+    assert read("kind: Configuration\n") == MultiKueueConfiguration()
+    assert read("multiKueue: {origin: null}\n").origin == "fournos"
 
 
 @pytest.mark.parametrize(
@@ -60,11 +74,16 @@ def test_a_configuration_without_the_section_is_empty() -> None:
         ("{", "not YAML"),
         ("[]", "a map is expected"),
         ("multiKueue: {}\nmultikueue: {}", "write multiKueue only"),
-        ("multiKueue: {externalFrameworks: [PipelineRun.v1.tekton.dev]}", "write a map with a name"),
-        ("multiKueue: {externalFrameworks: {name: x}}", "must be a list"),
-        ("multiKueue: {orign: x}", "multiKueue.orign: no such field"),
-        ("multiKueue: {workerLostTimeout: soon}", "multiKueue.workerLostTimeout: 'soon' is not a duration"),
-        ("multiKueue: {origin: 3}", "multiKueue.origin must be text"),
+        (
+            "multiKueue: {externalFrameworks: [PipelineRun.v1.tekton.dev]}",
+            "externalFrameworks.0: ",
+        ),
+        ("multiKueue: {externalFrameworks: {name: x}}", "multiKueue.externalFrameworks: "),
+        ("multiKueue: {orign: x}", "multiKueue.orign: Extra inputs are not permitted"),
+        ("multiKueue: {workerLostTimeout: soon}", "multiKueue.workerLostTimeout: .*'soon' is not a duration"),
+        ("multiKueue: {workerLostTimeout: -5m}", "multiKueue.workerLostTimeout: "),
+        ("multiKueue: {origin: 3}", "multiKueue.origin: "),
+        ("multiKueue: {origin: no label!}", "multiKueue.origin: "),
     ],
 )
 def test_what_cannot_be_used_is_refused(text: str, expected: str) -> None:
@@ -108,32 +127,21 @@ def test_how_a_copy_is_held_back() -> None:
     assert held_back(parse("FournosJob.v1.fournos.dev"), {"suspend": False}) == {}
 
 
-def test_the_file_and_the_variables(tmp_path: Path) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text(KUEUES)
-    found = MultiKueueSettings(config_file=str(path), external_frameworks="Foo.v1.example.com")
-    assert [kind.kind for kind in found.kinds] == ["Foo", "PipelineRun", "Workflow"]
-    assert (found.the_origin, found.worker_lost) == ("east", 300)
-    own = MultiKueueSettings(config_file=str(path), origin="west", worker_lost_timeout_sec=7)
-    assert (own.the_origin, own.worker_lost) == ("west", 7)
-
-
 @pytest.mark.parametrize(
-    ("variables", "expected"),
+    ("section", "expected"),
     [
-        ({}, "no kinds: name them in FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS"),
-        ({"EXTERNAL_FRAMEWORKS": "pipelinerun.v1.tekton.dev"}, "kinds start with a capital"),
-        ({"EXTERNAL_FRAMEWORKS": "Foo.v1.example.com", "ORIGIN": "no label!"}, "is not a label value"),
-        ({"EXTERNAL_FRAMEWORKS": "Foo.v1.example.com", "CONFIG_FILE": "/nowhere"}, "cannot be read"),
+        ({}, "no kinds: name them in multiKueue.externalFrameworks"),
+        ({"externalFrameworks": [{"name": "pipelinerun.v1.tekton.dev"}]}, "kinds start with a capital"),
+        (None, "cannot be read"),
     ],
 )
 def test_the_operator_refuses_to_start(
-    variables: dict[str, str],
+    section: dict[str, Any] | None,
     expected: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for name, value in variables.items():
-        monkeypatch.setenv(f"FOURNOS_MULTIKUEUE_{name}", value)
+    file = "/nowhere" if section is None else configuration(**section)
+    monkeypatch.setenv("FOURNOS_MULTIKUEUE_CONFIG_FILE", file)
     assert main(enable=("multikueue",)) == 2
     assert expected in capsys.readouterr().err

@@ -31,7 +31,7 @@ from fournos.systems.multikueue.build import mirrored_status
 from fournos.systems.multikueue.decide import decide
 from fournos.systems.multikueue.observe import Observed, Remote, project_remote_job, project_remote_workload
 from fournos.systems.multikueue.remote import Send
-from fournos.systems.multikueue.settings import MultiKueueSettings
+from tests.multikueue_configuration import settings
 from tests.unit.systems.multikueue.workers import FOO
 from tests.unit.systems.multikueue.workers import SETTINGS as FOO_SETTINGS
 
@@ -40,7 +40,7 @@ NOW = datetime(2030, 1, 1, 0, 1, tzinfo=UTC)
 KEY = Key("ns", "w")
 TOY = Resource("example.com", "v1", "Toy", "toys")
 CHECK: Obj = {"metadata": {"name": "ours"}}
-SETTINGS = MultiKueueSettings(origin="here", external_frameworks="Toy.v1.example.com")
+SETTINGS = settings("Toy.v1.example.com", origin="here")
 JOB: Obj = {
     "metadata": {"name": "toy", "namespace": "ns", "uid": "j1", "generation": 3},
     "spec": {"managedBy": names.MULTIKUEUE},

@@ -18,12 +18,12 @@ from fournos.systems.multikueue.admissioncheck import Observed, Worker, decide
 from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.systems.multikueue.multikueuecluster import multikueueclusters
 from fournos.systems.multikueue.part import multikueue_controllers
-from fournos.systems.multikueue.settings import MultiKueueSettings
+from tests.multikueue_configuration import settings
 from tests.unit.systems.multikueue.workers import CHECK, FakeWorkers
 from tests.world.harness import Scenario, run
 from tests.world.server import Server, VirtualClock
 
-SETTINGS = MultiKueueSettings(external_frameworks="Foo.v1.example.com")
+SETTINGS = settings("Foo.v1.example.com")
 KUEUE = "kueue-system"
 
 

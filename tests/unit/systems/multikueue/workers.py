@@ -23,9 +23,10 @@ from fournos.systems.multikueue.observe import fleet_watches, workload_of
 from fournos.systems.multikueue.part import workloads
 from fournos.systems.multikueue.remote import Read, RemoteFailure, Send
 from fournos.systems.multikueue.settings import MultiKueueSettings
+from tests.multikueue_configuration import settings
 from tests.world.server import Server
 
-SETTINGS = MultiKueueSettings(external_frameworks="Foo.v1.example.com", worker_lost_timeout_sec=120)
+SETTINGS = settings("Foo.v1.example.com", workerLostTimeout="2m")
 FOO = SETTINGS.kinds[0]
 NS = "jobs"
 LINE = Resource("test", "v1", "Line", "lines", namespaced=False)
