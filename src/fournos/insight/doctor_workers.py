@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Mapping, Sequence
 
 from fournos.engine.api.conditions import condition
@@ -12,15 +11,16 @@ from fournos.engine.kube.errors import CredentialsError, ForbiddenError, KubeErr
 from fournos.engine.kube.probe import ClusterApi
 from fournos.engine.kube.resource import Key, Resource, key_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from fournos.engine.queueing.workload import BadNameError
 from fournos.engine.queueing.workload import name_of as name_of_kind
 from fournos.insight.dispatch import DispatchCheck, ManagerCluster, checks_by_name, worker
 from fournos.insight.doctor_access import DoctorFinding, Findings, fault, ok, unreadable
 from fournos.insight.source import Source, may
 from fournos.insight.values import name_of, spec_of
-from fournos.systems.multikueue.config import parse_all
+from fournos.systems.multikueue.config import BadConfigError, parse_all, read_file
 
-_KINDS = "FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS"
-"""The kinds that are taken to workers, as the operator is told."""
+_CONFIGURATION = "FOURNOS_MULTIKUEUE_CONFIG_FILE"
+"""The file that names the kinds that are taken to workers, as the operator has it."""
 _IDENTITY = "see deploy/multikueue/worker/identity.yaml"
 _VERBS = ("get", "list", "watch", "create", "delete")
 
@@ -33,7 +33,12 @@ async def check_workers(manager: ManagerCluster) -> Findings:
         return
     if not checks:
         return
-    kinds = (WORKLOAD, *parse_all(filter(None, re.split(r"[,\s]+", os.environ.get(_KINDS, "")))))
+    try:
+        frameworks = read_file(os.environ.get(_CONFIGURATION, "")).external_frameworks
+        kinds = (WORKLOAD, *parse_all(framework.name for framework in frameworks))
+    except (BadConfigError, BadNameError) as error:
+        yield fault(_CONFIGURATION, str(error), "see docs/multikueue.md, Configuration")
+        return
     queues = await _queues(manager.api, checks)
     for name, check in checks.items():
         yield _check(check, asked=any(name in names for names, _ in queues.values()))

@@ -35,6 +35,7 @@ from tests.integration.multikueue.test_dispatch import submit, where, workload
 from tests.integration.multikueue.test_faults import active_condition, other, runs
 from tests.integration.multikueue.test_wrapped import minicluster
 from tests.integration.multikueue.test_wrapped import submit as submit_any
+from tests.multikueue_configuration import configuration
 
 KUEUES_TIMEOUT, OUR_TIMEOUT = 10, 8
 """Seconds after which jobs of a lost worker are dispatched anew: Kueue's as its configuration sets it."""
@@ -106,7 +107,7 @@ async def faults(fleet: Fleet, *kinds: str) -> dict[str, str]:
     environment = os.environ | {
         "PYTHONPATH": str(ROOT / "src"),
         "KUBECONFIG": str(fleet.manager.cluster.kubeconfig_path),
-        "FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS": ",".join(kinds),
+        "FOURNOS_MULTIKUEUE_CONFIG_FILE": configuration(*kinds),
     }
     words = ["-m", "fournos", "doctor", "-o", "json"]
     process = await asyncio.create_subprocess_exec(

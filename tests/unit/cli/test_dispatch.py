@@ -30,6 +30,7 @@ from fournos.insight.dispatch import ManagerCluster
 from fournos.insight.doctor_workers import check_workers
 from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
 from tests.fakes.clusters import kubeconfig
+from tests.multikueue_configuration import configuration
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, NS, ago, job, pod, run, task_run
 
@@ -155,7 +156,7 @@ def workers(fleet: Fleet) -> dict[str, tuple[str, str]]:
         return {one.what: (one.level.value, f"{one.text}: {one.fix}") async for one in look}
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS", "Foo.v1.example.com")
+        patch.setenv("FOURNOS_MULTIKUEUE_CONFIG_FILE", configuration("Foo.v1.example.com"))
         return asyncio.run(found())
 
 

@@ -12,6 +12,7 @@ import binascii
 import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -143,6 +144,16 @@ def read(text: str) -> MultiKueueConfiguration:
         first = error.errors()[0]
         field = ".".join(map(str, ("multiKueue", *first["loc"])))
         raise BadConfigError(f"{field}: {first['msg']}") from None
+
+
+def read_file(path: str) -> MultiKueueConfiguration:
+    """Parses a Configuration; without a path that of an empty one.  Raises BadConfigError."""
+    if not path:
+        return MultiKueueConfiguration()
+    try:
+        return read(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadConfigError(f"{path} cannot be read: {type(error).__name__}") from None
 
 
 def _loaded(text: str) -> Any:

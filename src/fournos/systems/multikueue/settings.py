@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
 from typing import Self
 
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from fournos.engine.kube.resource import Resource
-from fournos.systems.multikueue.config import MultiKueueConfiguration, parse_all, read
+from fournos.systems.multikueue.config import MultiKueueConfiguration, parse_all, read_file
 
 _ANSWER_SEC = 10.0
 """How long an answer of a worker's API server may take at most."""
@@ -42,12 +41,7 @@ class MultiKueueSettings(BaseSettings):
 
     @cached_property
     def file(self) -> MultiKueueConfiguration:
-        if not self.config_file:
-            return MultiKueueConfiguration()
-        try:
-            return read(Path(self.config_file).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise ValueError(f"{self.config_file} cannot be read: {type(error).__name__}") from None
+        return read_file(self.config_file)
 
     @cached_property
     def kinds(self) -> tuple[Resource, ...]:
