@@ -171,20 +171,6 @@ async def test_a_trend_tells_of_a_drop_and_of_too_little_history(stage: Stage) -
     assert [str(one) for one in found.report.short] == ["not judged yet: 0 of 10 runs"]
 
 
-async def test_runs_of_the_same_spec_that_are_left_out_are_named(stage: Stage) -> None:
-    """Of the job with other GPUs the spec is another one."""
-    for number in range(3):
-        await stage.run(number, 100)
-    await stage.run(4, 100, gpus=8)
-    await stage.run(5, 100, where="class-b")
-    await stage.run(6, 100, where="class-b")
-    line = "2 runs of the same spec left out (job-6 and 1 before): cluster class class-b, not class-a"
-    assert list(map(str, (await stage.history.trends("job-1")).left_out)) == [line]
-    found = await stage.history.compare("job-0", "job-1")
-    assert list(map(str, found.left_out)) == [line] and line in FORMATS["text"](found)
-    assert (await stage.history.compare("job-0", "job-5")).left_out == (), "it is in the comparison"
-
-
 async def test_kpis_as_a_data_frame(stage: Stage, reviews: Reviews) -> None:
     reviews.may("ann", "get")
     reviews.may("ann", "list", resource="results")

@@ -121,9 +121,6 @@ async def trend(
         cli.output.lines(table(header, _rows(trends), width=cli.output.width))
         for line in trends.summary:
             cli.output.say(line)
-    if not cli.output.structured:
-        for others in trends.left_out:
-            cli.output.say(str(others))
     fails = {Open.REGRESSION: trends.regressed, Open.NEW_REGRESSION: trends.newly_regressed}
     return Exit.FAILED if fail_on and fails[fail_on] else Exit.OK
 

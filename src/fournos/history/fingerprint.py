@@ -105,15 +105,6 @@ class Fingerprint:
 _PARTS: Final = tuple(one.name for one in fields(Fingerprint))
 
 
-@dataclass(frozen=True, slots=True)
-class FingerprintDifference:
-    """A part in which two fingerprints differ."""
-
-    part: str
-    first: str
-    second: str
-
-
 def fingerprint(
     spec: Mapping[str, Any], resolved: Mapping[str, Any] | None = None, cluster_class: str = ""
 ) -> Fingerprint:
@@ -199,19 +190,6 @@ def cluster_class(target: Obj, gpu_type: str = "") -> str:
         if gpu_type and gpu.get("shortName") == gpu_type
     )
     return "+".join(models) or (str(labels.get(GPU_PRODUCT_LABEL) or "") if gpu_type else "")
-
-
-def differs(first: Fingerprint, second: Fingerprint) -> list[FingerprintDifference]:
-    """The parts in which two fingerprints differ, in the order of the fields; [] if they are comparable."""
-    return [
-        FingerprintDifference(one.name, _text(getattr(first, one.name)), _text(getattr(second, one.name)))
-        for one in fields(Fingerprint)
-        if getattr(first, one.name) != getattr(second, one.name)
-    ]
-
-
-def _text(value: object) -> str:
-    return " ".join(value) if isinstance(value, tuple) else str(value)
 
 
 def _canonical(value: Any) -> str:

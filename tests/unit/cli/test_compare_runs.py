@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 
 from fournos.cli.output import sparkline
 from fournos.history.api.comparisons import Trends
 from fournos.history.compare.comparison import Comparison, compare
-from fournos.history.compare.differences import ComparedRun, LeftOut
+from fournos.history.compare.differences import ComparedRun
 from fournos.history.fingerprint import fingerprint
 from fournos.history.records import body
 from fournos.history.regressions.judge import judge
@@ -97,16 +96,6 @@ def test_a_gate_is_red_while_a_regression_is_open() -> None:
     assert result.exit_code == 1
     assert "Regression confirmed -19.9%, 7 of 10 runs since" in result.stdout
     assert Program(api)("trend", "a", "--fail-on", "new-regression").exit_code == 0
-
-
-def test_runs_that_are_left_out_are_named() -> None:
-    api = trends(1.0, 2.0)
-    (path,) = api.stored
-    left = LeftOut(3, "night-9", "uid-9", ("cluster class small, not big",))
-    found = replace(Trends(run("a"), (), judge(()), ()), left_out=(left,))
-    api.stored[path] = body(found, Trends)
-    assert "no results" in Program(api)("trend", "a").stderr
-    assert str(left) in Program(api)("trend", "a").stdout
 
 
 def test_a_sparkline() -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
@@ -22,9 +21,9 @@ from fournos.history.api.routes import (
 )
 from fournos.history.api.runs import found, named
 from fournos.history.compare.comparison import Comparison, compare
-from fournos.history.compare.differences import ComparedRun, LeftOut, OtherRuns, left_out, origin_of
+from fournos.history.compare.differences import ComparedRun, origin_of
 from fournos.history.fingerprint import Fingerprint, fingerprint
-from fournos.history.records import PAGE_MAX, Document, Identity, Query, Run, Scope, uid_in
+from fournos.history.records import Document, Identity, Run, Scope, uid_in
 from fournos.history.regressions.benchmark import (
     Benchmark,
     benchmark_of,
@@ -44,48 +43,8 @@ if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService
 
 
-OTHERS: Final = 10
-"""Other fingerprints that are looked at, those with the newest runs first."""
 FINGERPRINT: Final = "fingerprint"
 """The key of the fingerprint in the provenance."""
-
-
-async def runs_left_out(
-    service: HistoryService, run: Run, scope: Scope, *, without: Collection[str] = ()
-) -> tuple[LeftOut, ...]:
-    """Returns the runs of the same spec among the newest of the same Pipeline in the namespace.
-
-    `scope`: of the caller; `without`: fingerprints that are shown anyway.
-    """
-    if not run.fingerprint:
-        return ()
-    store = await service.store()
-    query = Query(
-        Scope((run.namespace_uid,), scope.cluster),
-        kinds=(run.kind,),
-        phases=("Succeeded",),
-        pipelines=(run.pipeline,),
-        limit=PAGE_MAX,
-    )
-    by_fingerprint: dict[str, list[Run]] = {}
-    for one in (await store.find(query)).runs:
-        if one.fingerprint and one.fingerprint not in (run.fingerprint, *without):
-            by_fingerprint.setdefault(one.fingerprint, []).append(one)
-    if not by_fingerprint:
-        return ()
-    mine, spec = await _recorded(service, run)
-    others = [
-        OtherRuns(len(runs), runs[0].name, runs[0].identity.uid, *await _recorded(service, runs[0]))
-        for runs in islice(by_fingerprint.values(), OTHERS)
-    ]
-    return left_out(mine, spec, others)
-
-
-async def _recorded(service: HistoryService, run: Run) -> tuple[Fingerprint, Mapping[str, Any]]:
-    store = await service.store()
-    job = await store.document(run.identity, Document.OBJECT) or {}
-    provenance = await store.document(run.identity, Document.PROVENANCE) or {}
-    return recorded_fingerprint(provenance.get(FINGERPRINT), job), job.get("spec") or {}
 
 
 def recorded_fingerprint(recorded: Any, job: Mapping[str, Any]) -> Fingerprint:
@@ -123,9 +82,6 @@ async def compare_runs(service: HistoryService, call: ApiCall) -> Comparison:
     comparison = await asyncio.to_thread(
         compare, subjects, earlier, fingerprint=runs[0].fingerprint, across=asked.across
     )
-    without = [run.fingerprint for run in runs]
-    others = await runs_left_out(service, runs[0], call.scope, without=without)
-    comparison = replace(comparison, left_out=others)
     return comparison if all(map(call.details.includes, runs)) else comparison.without_documents()
 
 
@@ -162,8 +118,6 @@ class Trends:
     """The pinned run of this fingerprint."""
     baseline_values: dict[str, float] = field(default_factory=dict)
     """The values of that run by series."""
-    left_out: tuple[LeftOut, ...] = ()
-    """Runs of the same spec that are not in the series."""
     versions: dict[str, str] = field(default_factory=dict)
     """The labels of its tests that name a version, such as `image_tag=v0.9`, of each run that has any."""
 
@@ -219,11 +173,7 @@ async def get_trends(service: HistoryService, call: ApiCall) -> Trends:
     asked: TrendFilter = call.parameters
     run = await found(service, call)
     trends = await trends_of(service, run, call.scope, kpi=asked.kpi, runs=asked.runs)
-    return replace(
-        trends,
-        left_out=await runs_left_out(service, run, call.scope),
-        versions=await _versions(service, trends.series),
-    )
+    return replace(trends, versions=await _versions(service, trends.series))
 
 
 async def _versions(service: HistoryService, series: Iterable[Series]) -> dict[str, str]:

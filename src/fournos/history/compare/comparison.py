@@ -18,7 +18,6 @@ from typing import Final
 from fournos.history.compare.differences import (
     ComparedRun,
     Difference,
-    LeftOut,
     Section,
     differences,
     not_recorded,
@@ -90,8 +89,6 @@ class Comparison:
     rows: tuple[Row, ...]
     withheld: bool = False
     """True if differences are left out, because the caller may not read the documents of the runs."""
-    left_out: tuple[LeftOut, ...] = ()
-    """Runs of the same spec as the reference that its noise is not taken from."""
     not_recorded: tuple[str, ...] = ()
     """What could differ between the runs and is not recorded of all of them."""
 

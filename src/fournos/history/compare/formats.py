@@ -7,7 +7,6 @@ import io
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, Final
 
 from fournos.engine.api.values import escaped_json, escaped_line
@@ -36,8 +35,7 @@ def no_differences(comparison: Comparison) -> str:
 
 def notes(comparison: Comparison) -> list[str]:
     """Returns a line for each thing that the comparison could not take into account."""
-    unknown = [f"Not recorded: {'; '.join(comparison.not_recorded)}"] if comparison.not_recorded else []
-    return [*unknown, *map(str, comparison.left_out)]
+    return [f"Not recorded: {'; '.join(comparison.not_recorded)}"] if comparison.not_recorded else []
 
 
 def difference_table(comparison: Comparison) -> list[list[str]]:
@@ -114,7 +112,6 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
         ],
         "withheld": comparison.withheld,
         "not_recorded": list(comparison.not_recorded),
-        "left_out": [asdict(group) for group in comparison.left_out],
         "kpis": [_row_data(row) for row in comparison.rows],
     }
 

@@ -9,19 +9,17 @@ import pytest
 from fournos.history.compare.comparison import compare
 from fournos.history.compare.differences import (
     ComparedRun,
-    OtherRuns,
     ScheduleOrigin,
     Section,
     causes,
     differences,
     differing_lines,
-    left_out,
     not_recorded,
     origin_of,
     without_own_name,
 )
 from fournos.history.compare.formats import FORMATS
-from fournos.history.fingerprint import Fingerprint, fingerprint
+from fournos.history.fingerprint import Fingerprint
 from fournos.history.recorder.documents import MAX_TEXT, MAX_VALUE, tasks_of
 from fournos.insight.children import TASK_LABEL
 from tests.unit.systems.schedules.test_build import made
@@ -159,36 +157,3 @@ def test_of_texts_of_several_lines_the_lines_that_differ_are_shown() -> None:
     assert differing_lines(("a\nb", "a\nb\nc", "a\nb")) == ("", "c", "")
     assert differing_lines(("one", "two")) == ("one", "two")
     assert differing_lines(("", "a\nb")) == ("", "a\nb")
-
-
-SPEC: dict[str, Any] = {"pipeline": "p", "hardware": {"gpuType": "a100", "gpuCount": 8}, "params": {"n": "1"}}
-
-
-def other(runs: int = 3, resolved: Any = None, cluster: str = "small", **spec: Any) -> OtherRuns:
-    changed = {**SPEC, **spec}
-    return OtherRuns(runs, "night-9", "uid-9", fingerprint(changed, resolved, cluster), changed)
-
-
-def lines(*others: OtherRuns) -> list[str]:
-    return [str(one) for one in left_out(fingerprint(SPEC, None, "big"), SPEC, others)]
-
-
-def test_the_part_that_differs_is_named() -> None:
-    assert lines(other()) == [
-        "3 runs of the same spec left out (night-9 and 2 before): cluster class small, not big"
-    ]
-    smaller = {"hardware": {"gpuType": "a100", "gpuCount": 4}}
-    assert lines(other(1, smaller, "big")) == [
-        "1 run of the same spec left out (night-9): gpu count 4, not 8"
-    ]
-
-
-def test_what_the_pipeline_declared_then_is_named_without_values() -> None:
-    assert lines(other(1, {"fingerprint": ""}, "big")) == [
-        "1 run of the same spec left out (night-9): params"
-    ]
-
-
-def test_another_spec_is_not_left_out() -> None:
-    assert lines(other(params={"n": "2"}), other(hardware={"gpuType": "a100", "gpuCount": 4})) == []
-    assert lines(other(cluster="big")) == [], "it is comparable"

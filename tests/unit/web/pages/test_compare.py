@@ -10,7 +10,7 @@ import pytest
 from fournos.client.errors import FournosError
 from fournos.history.api.comparisons import Trends
 from fournos.history.compare.comparison import Comparison, RowKey, compare
-from fournos.history.compare.differences import ComparedRun, LeftOut
+from fournos.history.compare.differences import ComparedRun
 from fournos.history.fingerprint import fingerprint
 from fournos.history.records import body
 from fournos.history.regressions.judge import judge
@@ -45,9 +45,6 @@ def test_the_jobs_of_the_address(given: list[str], namespace: str, jobs: tuple[s
 def test_jobs_that_cannot_be_compared(given: list[str]) -> None:
     with pytest.raises(FournosError):
         asked(given, NS)
-
-
-LEFT_OUT = LeftOut(3, "night-9", "u99", ("cluster class small, not big",))
 
 
 def subject(name: str, value: float, *, up: float = 1.0, **spec: Any) -> ComparedRun:
@@ -138,9 +135,8 @@ class Verdicts(Api):
 
 
 async def test_the_page_of_trends() -> None:
-    html = await show(Verdicts(replace(trends(), left_out=(LEFT_OUT,))), trends_page.PAGE, name="u39")
+    html = await show(Verdicts(trends()), trends_page.PAGE, name="u39")
     assert f'href="/jobs/{NS}/the-cause?uid=u20"' in html
-    assert str(LEFT_OUT) in html and f'href="/trends/{NS}/u99"' in html
     assert f'action="/trends/{NS}/u39/pin"' in html and f'action="/trends/{NS}/u39/acknowledge"' in html
     assert "No baseline is pinned" in html
 
