@@ -21,7 +21,7 @@ from fournos.history.blobs import open_blobs
 from fournos.history.records import ALL_RUNS, NO_RUNS, Ending, Identity, Record, Run, Scope
 from fournos.history.store import HistoryStore
 from fournos.history.store.usage import usage_statement, used
-from fournos.history.usage import Share, Usage, Use, usage
+from fournos.history.usage import SHARED, Share, Sum, Usage, added
 from tests.history import a_run, at
 from tests.store.served import served
 from tests.unit.history.api.service import Reviews
@@ -49,12 +49,14 @@ async def ran(
 
 def of(runs: list[Run]) -> Usage:
     """What the runs used, computed here."""
-    uses = [
-        Use(one.owner, one.target, one.project, one.gpu_type, one.gpu_count, one.started_at, one.ended_at)
-        for one in runs
-        if one.started_at is not None
-    ]
-    return usage(uses, SINCE, UNTIL)
+    sums = []
+    for run in runs:
+        start, end = max(run.started_at or UNTIL, SINCE), min(run.ended_at or UNTIL, UNTIL)
+        if start < end:
+            hours = run.gpu_count * (end - start).total_seconds() / 3600
+            names = (run.owner, run.target, run.project, run.gpu_type)
+            sums += [Sum(of, name, hours, 1) for of, name in zip(SHARED, names, strict=True)]
+    return added(sums)
 
 
 def rounded(found: Usage) -> Any:

@@ -6,32 +6,13 @@ import csv
 import io
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final, NamedTuple
 
-from fournos.api.phase import run_times
-from fournos.engine.kube.resource import Obj
-from fournos.history.fingerprint import fingerprint
 from fournos.history.records import api_row
-from fournos.insight.values import moment, spec_of, status_of
 
 SHARED: Final = ("owners", "clusters", "projects", "gpu_types")
 """What shares of the usage are by."""
 LOCKS: Final = "locks"
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """The GPUs that one run had."""
-
-    owner: str
-    cluster: str
-    project: str
-    gpu_type: str
-    gpus: int
-    start: datetime
-    end: datetime | None
-    """None: it still runs."""
 
 
 @api_row
@@ -70,16 +51,6 @@ class Sum(NamedTuple):
     name: str
     hours: float
     runs: int
-
-
-def usage(uses: Iterable[Use], since: datetime, until: datetime) -> Usage:
-    """Adds up what was used from `since` to `until`; a run counts with the time within."""
-    return added(
-        Sum(of, name, hours, 1)
-        for one in uses
-        if (hours := _hours(one, since, until)) is not None
-        for of, name in zip(SHARED, (one.owner, one.cluster, one.project, one.gpu_type), strict=True)
-    )
 
 
 def together(usages: Iterable[Usage]) -> Usage:
@@ -122,28 +93,4 @@ def added(sums: Iterable[Sum]) -> Usage:
     hours, runs = sum(share.hours for share in owners), sum(share.runs for share in owners)
     return Usage(
         hours, runs, owners, shares["clusters"], shares["projects"], shares["gpu_types"], locks=shares[LOCKS]
-    )
-
-
-def _hours(use: Use, since: datetime, until: datetime) -> float | None:
-    """Returns the GPU-hours within the period; None if the run lies outside of it."""
-    start, end = max(use.start, since), min(use.end or until, until)
-    return use.gpus * (end - start).total_seconds() / 3600 if start < end else None
-
-
-def of_job(job: Obj) -> Use | None:
-    """The use of a FournosJob that is not gone; None if it has not started, or only holds a cluster."""
-    began, ended = run_times(job)
-    start = moment(began)
-    if start is None or spec_of(job).get("lockOnly"):
-        return None
-    what = fingerprint(spec_of(job), status_of(job).get("resolved"))
-    return Use(
-        str(spec_of(job).get("owner") or ""),
-        str(status_of(job).get("cluster") or ""),
-        what.project,
-        what.gpu_type,
-        what.gpu_count,
-        start,
-        moment(ended),
     )

@@ -9,12 +9,10 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
-from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import NoHistoryError, NotAllowedError
 from fournos.engine.kube.resource import Resource
-from fournos.history.usage import Usage, as_csv, of_job, together, usage
+from fournos.history.usage import Usage, added, as_csv, together
 from fournos.insight import fleet
-from fournos.insight.facts import everywhere
 from fournos.web.charts import Plot, PlotLine
 from fournos.web.rights import recorded_namespaces
 from fournos.web.site import Call, Page
@@ -38,7 +36,7 @@ _FRESH: Final = 60.0
 class UsageRead:
     usage: Usage
     stored: bool
-    """It comes from the history; else only jobs that are not deleted are counted."""
+    """False: there is no history, or it may not be read."""
     namespaces: tuple[str, ...] = ()
     """Those of the history that were added up; an empty name stands for all."""
 
@@ -64,8 +62,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
         try:
             return await _stored(call, since)
         except (NoHistoryError, NotAllowedError):
-            jobs = await everywhere(call.viewer.source, FOURNOS_JOB, call.site.jobs_namespace)
-            return UsageRead(usage(filter(None, map(of_job, jobs)), since, call.now), stored=False)
+            return UsageRead(added(()), stored=False)
 
     read_usage = await call.site.memo.get(("usage", call.viewer.key, name), _FRESH, read)
     site = call.site

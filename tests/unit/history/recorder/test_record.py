@@ -20,7 +20,6 @@ from fournos.history.recorder.record import run_of, state_of, waits_for
 from fournos.history.recorder.steps import Journal
 from fournos.history.records import Document, Ending, recorded_row
 from fournos.history.settings import HistorySettings
-from fournos.history.usage import of_job
 from fournos.insight.children import Children
 from fournos.insight.facts import WaitFacts
 from fournos.insight.jobs import JobRow
@@ -238,8 +237,6 @@ def test_all_readers_show_the_same(attempt: int) -> None:
     assert "run of 9s" in explain(WaitFacts(live), NOW).verdict
     columns = Viewed(live)._columns()
     assert columns["finished"] - columns["started"] == timedelta(seconds=9)
-    used = of_job(live)
-    assert used is not None and used.end is not None and used.end - used.start == timedelta(seconds=9)
     counted, served = attached(caches())
     assert isinstance(counted, JobMetrics)
     counted.written(job("one", "Running", status={"phaseTimes": {"running": BEGAN}}), live)

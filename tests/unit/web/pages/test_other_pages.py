@@ -34,16 +34,10 @@ async def test_an_object_shows_why_it_waits_and_the_command() -> None:
     assert "PipelineRun build Waiting" in found and "fournos explain pipelinerun/build" in found
 
 
-async def test_without_a_history_the_jobs_that_are_there_are_counted() -> None:
-    times = {"running": ago(hours=3), "finished": ago(hours=1)}
-    ran = job("one", "Succeeded", status={"cluster": "c", "phaseTimes": times})
-    api = Api(ran)
-    found = text(await shown(usage.PAGE, call(api)))
-    assert "4.0 GPU-hours in 1 run" in found and "the cluster has no history" in found
-    assert "command line" not in found
-    busy = text(await shown(usage.PAGE, call(Api(ran, cluster("c", ("a100", 800))))))
-    assert "less than 0.1 % of the 134,400 that 800 GPUs have" in busy
-    assert "No idle locks" in found
+async def test_without_a_history_the_page_says_so() -> None:
+    found = text(await shown(usage.PAGE, call(Api())))
+    assert "0.0 GPU-hours in 0 runs" in found and "the cluster has no history" in found
+    assert "command line" not in found and "No idle locks" in found
 
 
 async def test_the_history_adds_up_each_namespace_that_may_be_read() -> None:
@@ -73,18 +67,20 @@ async def test_the_history_adds_up_each_namespace_that_may_be_read() -> None:
     html = text(page)
     assert "command line" not in html, "no one request has this sum"
     assert "4.0 GPU-hours in 12000 runs" in html.replace(",", "")
-    assert "of-a" in html and "of-b" in html and "are counted" not in html
+    assert "of-a" in html and "of-b" in html and "no history" not in html
     assert not [path for _, path in api.raw_requests if "/runs" in path], "no run is read"
 
 
 async def test_the_command_shows_the_same() -> None:
     since = NOW - timedelta(days=7)
-    api = Api()
+    api = Api(cluster("c", ("a100", 800)))
     path = f"/apis/history.fournos.dev/v1/namespaces/{NS}/usage"
     api.stored[f"{path}?{urlencode({'since': since.isoformat()})}"] = body(
-        Usage(1.0, 1, (), (), (), ()), Usage
+        Usage(1.0, 1, (Share("ann", 1.0, 1),), (), (), ()), Usage
     )
-    assert f'data-copy="fournos usage -n {NS} --since 7d"' in await shown(usage.PAGE, call(api))
+    html = await shown(usage.PAGE, call(api))
+    assert f'data-copy="fournos usage -n {NS} --since 7d"' in html
+    assert "less than 0.1 % of the 134,400 that 800 GPUs have" in text(html)
 
 
 async def test_locks_are_in_no_other_sum() -> None:
