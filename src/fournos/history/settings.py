@@ -115,8 +115,8 @@ class HistorySettings(StoreSettings):
     )
     webhook_url_file: str = Field(
         "",
-        description="File with the URL to which confirmed changes and silent series are sent, such as that "
-        "of a mounted Secret; while it is not there, they are not sent",
+        description="File with the URL to which confirmed changes are sent, such as that of a mounted "
+        "Secret; while it is not there, they are not sent",
     )
     page_url: str = Field(
         "", description="Address of the page (deploy/web), to which messages link; empty: they do not"

@@ -1,7 +1,7 @@
-"""Announces verdicts: as an Event of the job, and to a webhook, each once.
+"""Announces confirmed changes: as an Event of the job, and to a webhook.
 
-A message is stored before it is sent, and forgotten if nobody took it: the next look sends it again.  Of two
-recorders that find the same, the database lets one store it.
+A message is remembered after it was taken, or refused for good.  A recorder that ends in between sends it
+again: at least once, with the same id.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import delete, select
 from yarl import URL
 
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import AlreadyExistsError, KubeError, NotFoundError, TransientError
 from fournos.engine.kube.resource import EVENT, Obj, Resource
 from fournos.engine.runtime.clock import Clock
-from fournos.history.alerts.news import REASONS, Announced, News, NewsContext, NewsVerdict, body, due, event
+from fournos.history.alerts.news import Announced, News, NewsContext, body, due, event
 from fournos.history.compare.differences import causes
 from fournos.history.records import Document, Identity, Run
 from fournos.history.regressions.review import SeriesReview
@@ -33,7 +33,7 @@ from fournos.history.store.schema import announcements
 log = logging.getLogger(__name__)
 
 MOST: Final = 20
-"""Messages of one look; the others are sent after the next."""
+"""Messages of one look about one namespace; the others are sent after the next."""
 KEPT: Final = timedelta(days=365)
 """What was announced is remembered longer than any verdict is announced."""
 LIMIT: Final = 10.0
@@ -132,8 +132,8 @@ class Events:
         self._instance = instance
 
     async def write(self, news: News, context: NewsContext) -> None:
-        """Creates the Event, unless the object is gone: that of a silent series is.  Raises NotSentError."""
-        target = self._find(context.run) if context.run and news.verdict in REASONS else None
+        """Creates the Event, unless the object is gone.  Raises NotSentError."""
+        target = self._find(context.run) if context.run else None
         if target is None:
             return
         obj = event(news, context, *target, self._clock.now(), self._instance)
@@ -160,28 +160,29 @@ class Announcer:
         self._events = events
         self._webhook = webhook
         self._count = count
-        self._due: dict[str, News] = {}
+        self._due: dict[str, dict[str, News]] = {}
+        """By the UID of the namespace, and by the id of the message."""
 
     async def look(self, store: HistoryStore, review: SeriesReview) -> None:
         """Adds what is due of one fingerprint."""
-        if len(self._due) < MOST:
+        messages = self._due.setdefault(review.run.namespace_uid, {})
+        if len(messages) < MOST:
             known = await announced(store, review.run)
-            self._due |= {news.id: news for news in due(review, known, self._clock.now())}
+            messages |= {news.id: news for news in due(review, known, self._clock.now())}
 
     async def announce(self, store: HistoryStore) -> None:
         """Sends what is due; the rest is left to the next look when a receiver is down."""
-        waiting, self._due = list(self._due.values())[:MOST], {}
+        waiting = [news for each in self._due.values() for news in list(each.values())[:MOST]]
+        self._due = {}
         await store.execute(delete(announcements).where(announcements.c.made_at < self._clock.now() - KEPT))
         for news in waiting:
-            if not await _remember(store, news, self._clock):
-                continue
             try:
                 await self._send(news, await _context(store, news))
             except NotSentError as error:
-                await store.execute(delete(announcements).where(announcements.c.message == news.id))
                 log.warning("no message about %s: %s", news.run, error)
                 if error.down:
                     break
+            await _remember(store, news, self._clock)
 
     async def _send(self, news: News, context: NewsContext) -> None:
         await self._events.write(news, context)
@@ -202,36 +203,25 @@ async def announced(store: HistoryStore, run: Run) -> list[Announced]:
         table.c.namespace_uid == indexed(run.namespace_uid), table.c.fingerprint == indexed(run.fingerprint)
     )
     return [
-        Announced(row.series, row.run, row.at, row.rises, NewsVerdict(row.state), row.made_at)
-        for row in await store.rows(statement)
+        Announced(row.series, row.run, row.at, row.rises, row.made_at) for row in await store.rows(statement)
     ]
 
 
-async def _remember(store: HistoryStore, news: News, clock: Clock) -> bool:
-    """Stores a message.  Returns False if it is there already."""
+async def _remember(store: HistoryStore, news: News, clock: Clock) -> None:
     rows: list[dict[str, Any]] = [
         {
-            "message": news.id,
             "namespace_uid": indexed(news.namespace_uid),
             "fingerprint": indexed(news.fingerprint),
-            "series": indexed(mark.series),
-            "run": indexed(mark.run),
-            "at": mark.at,
-            "rises": mark.rises,
-            "state": str(mark.state),
+            "series": indexed(change.series),
+            "run": indexed(change.run),
+            "rises": change.rises,
+            "at": change.at,
             "made_at": clock.now(),
         }
-        for mark in news.marks
+        for change in news.changes
     ]
-    same = select(func.count()).where(announcements.c.message == news.id)
-
-    def put(connection: Connection) -> bool:
-        if connection.scalar(same):
-            return False
-        statement = INSERT[connection.dialect.name](announcements).on_conflict_do_nothing()
-        return bool(connection.execute(statement.values(rows)).rowcount)
-
-    return await store.write(put)
+    insert = INSERT[store.database.dialect](announcements).on_conflict_do_nothing()
+    await store.execute(insert.values(rows))
 
 
 async def _context(store: HistoryStore, news: News) -> NewsContext:

@@ -1,13 +1,11 @@
-"""What is announced of the verdicts of a fingerprint, and the words of it.  Pure."""
+"""What is announced: confirmed changes of a fingerprint, and the words of it.  Pure."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
-from itertools import groupby
 from typing import Any, Final, Literal
 
 import orjson
@@ -22,10 +20,8 @@ from fournos.history.regressions.series import (
     FindingGroup,
     Kind,
     SeriesState,
-    Silence,
     group,
     runs_in_order,
-    silences,
 )
 from fournos.history.store.rows import message
 from fournos.insight.values import count
@@ -40,86 +36,55 @@ _LABELS: Final = 16
 _CONTROLLER: Final = "fournos.dev/history"
 
 
-class NewsVerdict(StrEnum):
-    CONFIRMED = "Confirmed"
-    IMPROVED = "Improved"
-    CHANGED = "Changed"
-    """Confirmed, of a KPI whose direction is not stated."""
-    SILENT = "Silent"
+@dataclass(frozen=True, slots=True)
+class KindWords:
+    """How a confirmed change of a kind is called."""
+
+    state: str
+    """In the JSON of a message."""
+    title: str
+    reason: str
+    """Of the Event."""
+    verdict: str
 
 
-VERDICTS: Final = {
-    Kind.REGRESSION: NewsVerdict.CONFIRMED,
-    Kind.IMPROVEMENT: NewsVerdict.IMPROVED,
-    Kind.CHANGE: NewsVerdict.CHANGED,
-}
-
-
-TITLES: Final = {
-    NewsVerdict.CONFIRMED: "Regression confirmed",
-    NewsVerdict.IMPROVED: "Improvement confirmed",
-    NewsVerdict.CHANGED: "Change confirmed",
-    NewsVerdict.SILENT: "Results have stopped",
-}
-_JUDGED: Final = {NewsVerdict.CONFIRMED: "worse", NewsVerdict.IMPROVED: "better"}
-REASONS: Final = {
-    NewsVerdict.CONFIRMED: "RegressionConfirmed",
-    NewsVerdict.IMPROVED: "ImprovementConfirmed",
-    NewsVerdict.CHANGED: "ChangeConfirmed",
+WORDS: Final = {
+    Kind.REGRESSION: KindWords("Confirmed", "Regression confirmed", "RegressionConfirmed", "worse"),
+    Kind.IMPROVEMENT: KindWords("Improved", "Improvement confirmed", "ImprovementConfirmed", "better"),
+    Kind.CHANGE: KindWords("Changed", "Change confirmed", "ChangeConfirmed", "changed"),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class NewsMark:
-    """One series of a message."""
+class Announced:
+    """What is remembered of a change that was announced."""
 
     series: str
     run: str
     at: datetime
     rises: bool
-    state: NewsVerdict
-
-
-@dataclass(frozen=True, slots=True)
-class Announced(NewsMark):
-    """What is remembered of a series that was announced."""
-
     made_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """One message: the changes that began with a run, or the series whose last run it is."""
+    """One message: the changes that began with a run."""
 
     namespace: str
     namespace_uid: str
     fingerprint: str
-    verdict: NewsVerdict
+    kind: Kind
     """The worst of them."""
     run: str
     at: datetime
     before: str
     """The comparable run before that; "" if there is none."""
-    changes: tuple[Finding, ...] = ()
-    silent: tuple[Silence, ...] = ()
-
-    @property
-    def marks(self) -> tuple[NewsMark, ...]:
-        return (
-            *(
-                NewsMark(change.series, change.run, change.at, change.rises, VERDICTS[change.kind])
-                for change in self.changes
-            ),
-            *(
-                NewsMark(silence.series, silence.last_run, silence.last_at, False, NewsVerdict.SILENT)
-                for silence in self.silent
-            ),
-        )
+    changes: tuple[Finding, ...]
 
     @property
     def id(self) -> str:
         """The same when it is sent again."""
-        parts = sorted(f"{one.series} {one.run} {one.rises} {one.state}" for one in self.marks)
+        parts = sorted(f"{one.series} {one.run} {one.rises} {one.kind}" for one in self.changes)
         text = "\n".join((self.namespace_uid, self.fingerprint, *parts))
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -140,64 +105,33 @@ def due(review: SeriesReview, announced: Sequence[Announced], now: datetime) -> 
     Acknowledged changes are left out, and those that were announced at this place of the series: a change
     point that later runs move by one or two is the same verdict.
     """
-    order = runs_in_order(review.series)
-    messages = [
-        *(_of_group(review, group, order) for group in _groups(review, announced, order, now)),
-        *_silent(review, announced, now),
-    ]
-    return sorted(messages, key=lambda news: (news.at, news.id))
+    order, covered = runs_in_order(review.series), review.covered
+    by_id = {one.id: one for one in review.series}
 
-
-def _groups(
-    review: SeriesReview, announced: Sequence[Announced], order: Sequence[str], now: datetime
-) -> Iterable[FindingGroup]:
-    by_id, covered = {one.id: one for one in review.series}, review.covered
-    changes = [one for one in announced if one.state is not NewsVerdict.SILENT]
-
-    def open_(finding: Finding) -> bool:
+    def is_due(finding: Finding) -> bool:
         return (
             finding.state is SeriesState.CONFIRMED
             and now - finding.at <= RECENT
             and is_open(finding, covered.get(finding.id))
-            and covering(finding, by_id[finding.series], changes, review.pinned_at) is None
+            and covering(finding, by_id[finding.series], announced, review.pinned_at) is None
         )
 
-    return group(filter(open_, review.report.findings), order)
+    joined = group(filter(is_due, review.report.findings), order)
+    return sorted((_of_group(review, each, order) for each in joined), key=lambda news: (news.at, news.id))
 
 
 def _of_group(review: SeriesReview, joined: FindingGroup, order: Sequence[str]) -> News:
     place = order.index(joined.run)
     return News(
-        *_benchmark(review),
-        VERDICTS[joined.kind],
+        review.run.identity.namespace,
+        review.run.namespace_uid,
+        review.run.fingerprint,
+        joined.kind,
         joined.run,
         min(one.at for one in joined.findings),
         order[place - 1] if place else "",
-        changes=joined.findings,
+        joined.findings,
     )
-
-
-def _benchmark(review: SeriesReview) -> tuple[str, str, str]:
-    return review.run.identity.namespace, review.run.namespace_uid, review.run.fingerprint
-
-
-def _silent(review: SeriesReview, announced: Sequence[Announced], now: datetime) -> Iterable[News]:
-    # A last run that expires makes an earlier one the last: no news.
-    newest = dict(
-        sorted(
-            (announcement.series, announcement.at)
-            for announcement in announced
-            if announcement.state is NewsVerdict.SILENT
-        )
-    )
-    open_ = [
-        silence
-        for silence in silences(review.series, now)
-        if silence.series not in newest or silence.last_at > newest[silence.series]
-    ]
-    open_.sort(key=lambda silence: (silence.last_at, silence.last_run, silence.series))
-    for (at, run), each in groupby(open_, key=lambda silence: (silence.last_at, silence.last_run)):
-        yield News(*_benchmark(review), NewsVerdict.SILENT, run, at, "", silent=tuple(each))
 
 
 # --- words -----------------------------------------------------------------------------------------------
@@ -211,7 +145,7 @@ def name_of(news: News, context: NewsContext) -> str:
 def commands(news: News, context: NewsContext) -> list[str]:
     """Returns the commands that show the change: compared with the run before, and over all runs."""
     namespace, name = short(news.run.split("/", 2)[1]), name_of(news, context)
-    before = [short(context.before.name)] if context.before and not news.silent else []
+    before = [short(context.before.name)] if context.before else []
     compare = [f"fournos compare -n {namespace} {one} {name}" for one in before]
     return [*compare, f"fournos trend -n {namespace} {name}"]
 
@@ -222,8 +156,8 @@ def line(finding: Finding) -> str:
     where = ", ".join(f"{key}={value}" for key, value in labels(finding).items())
     name = f"{short(finding.kpi_id)} ({where})" if where else short(finding.kpi_id)
     values = f"{finding.before:g} to {finding.after:g} {short(finding.unit)}".rstrip()
-    verdict = _JUDGED.get(VERDICTS[finding.kind], "changed")
-    return f"{name}: {percent}, {verdict} ({values}; compared with {count(finding.earlier, 'earlier run')})"
+    verdict, earlier = WORDS[finding.kind].verdict, count(finding.earlier, "earlier run")
+    return f"{name}: {percent}, {verdict} ({values}; compared with {earlier})"
 
 
 def labels(found: Finding) -> dict[str, str]:
@@ -245,7 +179,7 @@ def body(news: News, context: NewsContext, *, page: str = "") -> bytes:
     run = context.run
     data = {
         "id": news.id,
-        "state": str(news.verdict),
+        "state": WORDS[news.kind].state,
         "at": news.at,
         "fingerprint": short(news.fingerprint),
         "run": {
@@ -257,11 +191,7 @@ def body(news: News, context: NewsContext, *, page: str = "") -> bytes:
             "owner": short(run.owner) if run else "",
         },
         "changes": [_change(change) for change in news.changes[:SHOWN]],
-        "silent": [
-            {"kpi": short(silence.kpi_id), "reason": short(silence.reason), "lastAt": silence.last_at}
-            for silence in news.silent[:SHOWN]
-        ],
-        "more": max(0, len(news.changes) + len(news.silent) - SHOWN),
+        "more": max(0, len(news.changes) - SHOWN),
         "causes": [short(cause) for cause in context.causes[:CAUSES]],
         "commands": commands(news, context),
         "page": f"{page.rstrip('/')}/trends/{namespace}/{uid}" if page else "",
@@ -272,7 +202,7 @@ def body(news: News, context: NewsContext, *, page: str = "") -> bytes:
 def _change(finding: Finding) -> dict[str, Any]:
     return {
         "kpi": short(finding.kpi_id),
-        "state": str(VERDICTS[finding.kind]),
+        "state": WORDS[finding.kind].state,
         "direction": "rises" if finding.rises else "falls",
         "before": finding.before,
         "after": finding.after,
@@ -286,11 +216,9 @@ def _change(finding: Finding) -> dict[str, Any]:
 def _text(news: News, data: dict[str, Any]) -> str:
     run = data["run"]
     of = [f"{key} {run[key]}" for key in ("owner", "cluster") if run[key]]
-    since = "last" if news.verdict is NewsVerdict.SILENT else "since"
-    title = f"{TITLES[news.verdict]} in {run['namespace']}, {since} {run['name']}"
+    title = f"{WORDS[news.kind].title} in {run['namespace']}, since {run['name']}"
     lines = [f"{title} ({', '.join(of)})" if of else title]
     lines += [f"• {line(change)}" for change in news.changes[:SHOWN]]
-    lines += [f"• {silence['kpi']}: {silence['reason']}" for silence in data["silent"]]
     lines += [f"• {data['more']} more" for _ in range(data["more"] > 0)]
     lines += [f"Changed with it: {cause}" for cause in data["causes"]]
     lines += [data["page"]] if data["page"] else []
@@ -306,11 +234,11 @@ def event(
     news: News, context: NewsContext, resource: Resource, obj: Obj, now: datetime, instance: str
 ) -> Obj:
     """Returns the Event about the object."""
-    type_: Literal["Normal", "Warning"] = "Warning" if news.verdict is NewsVerdict.CONFIRMED else "Normal"
+    type_: Literal["Normal", "Warning"] = "Warning" if news.kind is Kind.REGRESSION else "Normal"
     return event_body(
         resource,
         obj,
-        EventRecord(type_, REASONS[news.verdict], note(news, context)),
+        EventRecord(type_, WORDS[news.kind].reason, note(news, context)),
         name=f"{key_of(obj).name[:200].rstrip('.-')}.{news.id[:16]}",
         at=now,
         controller=_CONTROLLER,
@@ -325,6 +253,6 @@ def note(news: News, context: NewsContext) -> str:
     if len(news.changes) > _NOTED:
         lines.append(f"and {count(len(news.changes) - _NOTED, 'more KPI')}")
     last = f". See: {commands(news, context)[0]}"
-    text = f"{TITLES[news.verdict]}: {'; '.join(lines)}"
+    text = f"{WORDS[news.kind].title}: {'; '.join(lines)}"
     room = MAX_NOTE - len(last)
     return f"{text if len(text) <= room else f'{text[: room - 1]}…'}{last}"

@@ -1,6 +1,6 @@
 """The tables of the history.
 
-The migration makes exactly these tables (a test compares them).  Their own key of a run is a small
+The first migration makes these tables.  Their own key of a run is a small
 integer, `runs.id`; rows that belong to a run refer to it and go with it.
 """
 
@@ -288,16 +288,13 @@ acknowledgements: Final = Table(
 announcements: Final = Table(
     "announcements",
     metadata,
-    Column("message", Text, primary_key=True),  # which may have several series
+    # Neither has it a key of a run: what was announced once stays announced without it.
+    Column("namespace_uid", Text, primary_key=True),
+    Column("fingerprint", Text, primary_key=True),
     Column("series", Text, primary_key=True),
-    Column("namespace_uid", Text, nullable=False),
-    Column("fingerprint", Text, nullable=False),
-    # No key of a run: what was announced once stays announced without it.
-    Column("run", Text, nullable=False),
+    Column("run", Text, primary_key=True),
+    Column("rises", Boolean, primary_key=True),
     Column("at", Time, nullable=False),
-    Column("rises", Boolean, nullable=False),
-    Column("state", Text, nullable=False),
     Column("made_at", Time, nullable=False),
-    Index("announcements_place", "namespace_uid", "fingerprint"),
     Index("announcements_time", "made_at"),
 )

@@ -14,8 +14,8 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.errors import ForbiddenError, KubeError, ServerError
 from fournos.engine.kube.resource import EVENT, Obj, Resource
 from fournos.history.alerts.announce import Events, NotSentError, Webhook
-from fournos.history.alerts.news import NewsContext, due
-from tests.unit.history.alerts.test_news import CONTEXT, JOB, NOW, drop, judged, series
+from fournos.history.alerts.news import NewsContext
+from tests.unit.history.alerts.test_news import CONTEXT, JOB, drop
 from tests.world.connection import Connection
 from tests.world.server import Server, VirtualClock
 
@@ -144,12 +144,10 @@ async def test_an_event_is_created_once() -> None:
     assert made["reason"] == "RegressionConfirmed"
 
 
-async def test_a_job_that_is_gone_and_a_silent_series_have_no_event() -> None:
+async def test_a_job_that_is_gone_has_no_event() -> None:
     server = Server()
-    (silent,) = due(judged(series()), [], NOW.replace(day=25))
     await events(server, found=None).write(drop(), CONTEXT)
     await events(server).write(drop(), NewsContext(None))
-    await events(server).write(silent, CONTEXT)
     assert server.list(EVENT) == []
 
 

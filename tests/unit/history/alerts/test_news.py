@@ -17,7 +17,6 @@ from fournos.history.alerts.news import (
     Announced,
     News,
     NewsContext,
-    NewsVerdict,
     body,
     due,
     event,
@@ -26,7 +25,7 @@ from fournos.history.alerts.news import (
 from fournos.history.records import Identity
 from fournos.history.regressions.judge import Report, judge
 from fournos.history.regressions.review import Acknowledgement, SeriesReview
-from fournos.history.regressions.series import Point, Series
+from fournos.history.regressions.series import Kind, Point, Series
 from tests.history import a_run
 from tests.unit.cli.test_stored import run
 
@@ -51,9 +50,9 @@ def judged(*found: Series, known: tuple[Acknowledgement, ...] = ()) -> SeriesRev
 
 def announced(*sent: News) -> list[Announced]:
     return [
-        Announced(mark.series, mark.run, mark.at, mark.rises, mark.state, NOW)
+        Announced(change.series, change.run, change.at, change.rises, NOW)
         for news in sent
-        for mark in news.marks
+        for change in news.changes
     ]
 
 
@@ -61,13 +60,11 @@ DROP = (60.0, 60.5, 59.5, 60.2, 60.1)
 
 
 @pytest.mark.parametrize(
-    ("better", "verdict"),
-    [(True, NewsVerdict.CONFIRMED), (False, NewsVerdict.IMPROVED), (None, NewsVerdict.CHANGED)],
+    ("better", "kind"), [(True, Kind.REGRESSION), (False, Kind.IMPROVEMENT), (None, Kind.CHANGE)]
 )
-def test_a_confirmed_change_is_due_with_the_run_before(better: bool | None, verdict: NewsVerdict) -> None:
+def test_a_confirmed_change_is_due_with_the_run_before(better: bool | None, kind: Kind) -> None:
     (news,) = due(judged(series(*DROP, better=better)), [], NOW)
-    assert (news.verdict, news.run, news.before) == (verdict, "c/n/12", "c/n/11")
-    assert [mark.state for mark in news.marks] == [verdict]
+    assert (news.kind, news.run, news.before) == (kind, "c/n/12", "c/n/11")
 
 
 def test_a_suspicion_is_not_due() -> None:
@@ -96,33 +93,18 @@ def test_a_further_change_and_the_way_back_are_announced() -> None:
     further = series(*DROP, 30.0, 30.2, 29.8, 30.1, 30.0)
     known = [replace(one, at=further.points[12].at) for one in announced(sent)]
     (news,) = due(judged(further), known, NOW)
-    assert (news.verdict, news.run) == (NewsVerdict.CONFIRMED, "c/n/17")
+    assert (news.kind, news.run) == (Kind.REGRESSION, "c/n/17")
     back = series(*DROP, 100.0, 100.2, 99.8, 100.1, 100.0)
     known = [replace(one, at=back.points[12].at) for one in announced(sent)]
     (news,) = due(judged(back), known, NOW)
-    assert (news.verdict, news.run) == (NewsVerdict.IMPROVED, "c/n/17")
+    assert (news.kind, news.run) == (Kind.IMPROVEMENT, "c/n/17")
 
 
 def test_what_is_acknowledged_or_old_is_not_due() -> None:
     bad = series(*DROP)
     (finding,) = judge([bad]).findings
     assert due(judged(bad, known=(Acknowledgement.of(finding, "meant", "me", NOW),)), [], NOW) == []
-    old = due(judged(bad), [], NOW + timedelta(days=15))
-    assert [news.verdict for news in old] == [NewsVerdict.SILENT]
-
-
-def test_a_silence_is_announced_once_and_again_after_new_runs() -> None:
-    later = NOW + timedelta(days=3)
-    whole = judged(series(), series(name="other"))
-    (news,) = due(whole, [], later)
-    assert (news.verdict, news.run, len(news.silent)) == (NewsVerdict.SILENT, "c/n/11", 2)
-    assert due(whole, announced(news), later) == []
-    one = whole.series[0]
-    expired = [replace(each, points=each.points[:-1]) for each in whole.series]
-    assert due(replace(whole, series=expired), announced(news), later) == [], "its last run has expired"
-    points = (*one.points, Point("c/n/12", NOW, 100.0))
-    (again,) = due(judged(replace(one, points=points)), announced(news), later)
-    assert again.run == "c/n/12"
+    assert due(judged(bad), [], NOW + timedelta(days=15)) == []
 
 
 # --- the message ------------------------------------------------------------------------------------------
@@ -205,14 +187,6 @@ def test_secrets_are_hidden_and_the_size_is_bounded() -> None:
     assert token.encode() not in content
     assert len(content) < 300_000
     assert json.loads(content)["fournos"]["more"] == 500 - SHOWN
-
-
-def test_silent_series_are_named_with_the_reason() -> None:
-    (news,) = due(judged(series()), [], NOW.replace(day=25))
-    data = of(news)
-    assert data["fournos"]["state"] == "Silent"
-    assert data["fournos"]["silent"][0]["kpi"] == "tput"
-    assert "no run for" in data["text"]
 
 
 # --- the Event ----------------------------------------------------------------------------------------
