@@ -11,7 +11,7 @@ What it is not:
 - A batch job runs its script on one rank with a job list and a share of the cores of its own, not in a
   broker of its own.
 - There is one queue, first come first served, whatever policy the configuration names.
-- There is no content store but job history and archived files; `content.dump` and `content.restore` carry
+- There is no content store but job history; `content.dump` and `content.restore` carry
   those.  No guest users, no modules, no MPI bootstrap (PMI).
 - rc1 and rc3 are a pause, the archive, and the scripts of FLUX_RC_EXTRA.
 - Formats of `-o` know a handful of fields.

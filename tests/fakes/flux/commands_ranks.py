@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import fnmatch
 import json
 import os
-import secrets
 from pathlib import Path
 from typing import Any
 
@@ -146,13 +143,6 @@ def getattr_(words: list[str]) -> int:
     return 0
 
 
-def setattr_(words: list[str]) -> int:
-    if len(words) != 2:
-        die("setattr", "Usage: flux setattr name value", 2)
-    rpc("setattr", "attr", name=words[0], value=words[1], set=True)
-    return 0
-
-
 def lsattr(words: list[str]) -> int:
     parsed = parse("lsattr", words, table("v,values"))
     for name, value in sorted(rpc("lsattr", "attr")["attrs"].items()):
@@ -222,39 +212,6 @@ def r(words: list[str]) -> int:
     return 0
 
 
-_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-
-
-def keygen(words: list[str]) -> int:
-    """A certificate that only this stand-in takes: its keys are no pair."""
-    parsed = parse("keygen", words, table("n,name= m,meta="))
-    if len(parsed.rest) > 1:
-        die("keygen", "Usage: flux keygen [PATH]", 2)
-    public, secret = ("".join(secrets.choice(_Z85[:62]) for _ in range(40)) for _ in range(2))
-    text = f'metadata\n    name = "{parsed.get("name", os.uname().nodename)}"\ncurve\n'
-    text += f'    public-key = "{public}"\n    secret-key = "{secret}"\n'
-    if parsed.rest:
-        Path(parsed.rest[0]).write_text(text)
-        Path(parsed.rest[0]).chmod(0o600)
-    return 0
-
-
-def module(words: list[str]) -> int:
-    """Accepts any module command without an effect."""
-    if not words or words[0] not in ("load", "remove", "reload", "list", "stats"):
-        die("module", f"Unknown command: {words[0] if words else ''}", 2)
-    rpc("module", "attr")
-    return 0
-
-
-def hwloc(words: list[str]) -> int:
-    if words[:1] != ["info"]:
-        die("hwloc", f"Unknown command: {words[0] if words else ''}", 2)
-    ranks = _ranks()
-    print(f"{len(ranks)} Machines, {sum(rank['cores'] for rank in ranks)} Cores")
-    return 0
-
-
 _CRON: dict[str, str] = {
     "list": "",
     "interval": "",
@@ -265,90 +222,6 @@ _CRON: dict[str, str] = {
     "start": "",
     "stop": "",
 }
-
-
-def cron(words: list[str]) -> int:
-    """Only the listing: nothing is ever scheduled here."""
-    if not words or words[0] not in _CRON:
-        die("cron", f"Unknown command: {words[0] if words else ''}", 2)
-    rpc("cron", "attr")
-    if words[0] != "list":
-        die("cron", f"{words[0]}: the stand-in schedules nothing")
-    show([], [("ID", ""), ("NAME", ""), ("STATE", ""), ("#RUNS", "")])
-    return 0
-
-
-# --- files ------------------------------------------------------------------------------------------------
-
-
-def _collected(directory: str, patterns: list[str], command: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for pattern in patterns:
-        path = Path(directory, pattern)
-        if not path.exists():
-            die(command, f"{path}: No such file or directory")
-        for file in [path, *sorted(path.rglob("*"))]:
-            if file.is_file():
-                content = base64.b64encode(file.read_bytes()).decode()
-                found[str(file.relative_to(directory))] = {
-                    "mode": file.stat().st_mode & 0o777,
-                    "content": content,
-                }
-    return found
-
-
-def _unpacked(
-    files: dict[str, Any], directory: str, patterns: list[str], *, overwrite: bool, command: str
-) -> None:
-    for name, entry in files.items():
-        if patterns and not any(fnmatch.fnmatch(name, pattern) for pattern in patterns):
-            continue
-        target = Path(directory, name)
-        if target.exists() and not overwrite:
-            die(command, f"{target}: File exists")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(base64.b64decode(entry["content"]))
-        target.chmod(entry["mode"])
-
-
-def archive(words: list[str], command: str = "archive") -> int:
-    verbs = {
-        "create": "put",
-        "map": "put",
-        "extract": "get",
-        "get": "get",
-        "list": "get",
-        "remove": "drop",
-        "unmap": "drop",
-    }
-    own = {"archive": {"create", "extract", "list", "remove"}, "filemap": {"map", "get", "list", "unmap"}}
-    what, rest = (words[0], words[1:]) if words else ("", [])
-    if what not in own[command]:
-        die(command, f"Unknown command: {what}", 2)
-    parsed = parse(
-        f"{command} {what}",
-        rest,
-        table(
-            "n,name= C,directory= T,tags= v,verbose overwrite append no-force-primary preserve mmap f,force"
-            " l,long chunksize= large-file-threshold= small-file-threshold= disable-mmap direct waitcreate"
-        ),
-    )
-    name = parsed.get("name") or parsed.get("tags") or "main"
-    more = any(option in parsed for option in ("append", "force")) or command == "filemap"
-    directory = parsed.get("directory") or str(Path.cwd())
-    files = _collected(directory, parsed.rest, command) if verbs[what] == "put" else {}
-    if verbs[what] == "put" and not files:
-        die(command, "nothing to archive")
-    kept = rpc(command, "files", archive=name, what=verbs[what], files=files, more=more)["files"]
-    if what == "list":
-        print("\n".join(sorted(kept)))
-    elif verbs[what] == "get":
-        _unpacked(kept, directory, parsed.rest, overwrite="overwrite" in parsed, command=command)
-    return 0
-
-
-def filemap(words: list[str]) -> int:
-    return archive(words, "filemap")
 
 
 def _version() -> str:

@@ -22,7 +22,7 @@ def dump(leader: Leader, path: str) -> None:
     """Writes a tar archive, compressed according to its name."""
     mode: Literal["w:gz", "w"] = "w:gz" if path.endswith((".gz", ".tgz")) else "w"
     jobs = [job.dump() for job in leader.queues[""].jobs]
-    state = {"jobs": jobs, "files": leader.files, "numbers": leader.numbers}
+    state = {"jobs": jobs, "numbers": leader.numbers}
     body = json.dumps(state).encode()
     with tarfile.open(name=path, mode=mode) as archive:
         entry = tarfile.TarInfo(_ENTRY)
@@ -40,7 +40,7 @@ def restore(leader: Leader, path: str) -> None:
         assert member is not None
         state = json.loads(member.read())
     leader.queues[""].jobs = [Job.restored(found) for found in state["jobs"]]
-    leader.files, leader.numbers = state["files"], state["numbers"]
+    leader.numbers = state["numbers"]
     leader.log(6, f"content: restored {len(state['jobs'])} jobs from {path}")
 
 

@@ -46,7 +46,6 @@ class Leader:
         self.queues = {"": Queue(self.cores, self.usable)}
         """Scope ("" or the id of a batch job) -> its jobs."""
         self.numbers = 0
-        self.files: dict[str, dict[str, Any]] = {}
         """Archive -> path -> mode and content (base64)."""
         self.running: dict[str, tuple[int, SendLine, asyncio.Future[int]]] = {}
         """Process id -> rank, who hears its lines, its exit code."""

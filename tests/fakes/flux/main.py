@@ -57,7 +57,6 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "resource": commands_ranks.resource,
     "overlay": commands_ranks.overlay,
     "getattr": commands_ranks.getattr_,
-    "setattr": commands_ranks.setattr_,
     "lsattr": commands_ranks.lsattr,
     "uptime": uptime,
     "dmesg": commands_ranks.dmesg,
@@ -65,12 +64,6 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "dump": commands_ranks.dump,
     "proxy": commands_ranks.proxy,
     "R": commands_ranks.r,
-    "keygen": commands_ranks.keygen,
-    "module": commands_ranks.module,
-    "hwloc": commands_ranks.hwloc,
-    "cron": commands_ranks.cron,
-    "archive": commands_ranks.archive,
-    "filemap": commands_ranks.filemap,
     "version": commands_ranks.version,
 }
 

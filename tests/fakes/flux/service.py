@@ -8,7 +8,7 @@ import signal
 from functools import partial
 from typing import Any
 
-from . import config, content, hostlist
+from . import content, hostlist
 from .jobs import Job, UnsatisfiableError
 from .leader import Leader
 from .wire import Link
@@ -229,11 +229,6 @@ async def _disconnect(leader: Leader, link: Link, request: dict[str, Any]) -> No
 
 async def _attr(leader: Leader, link: Link, request: dict[str, Any]) -> dict[str, Any]:
     attrs = {**leader.broker.attrs, "rank": request["rank"]}
-    if request.get("set"):
-        if request["name"] not in config.ATTRIBUTES:
-            raise AnswerError("No such file or directory")
-        leader.broker.attrs[request["name"]] = request["value"]
-        return {"attrs": leader.broker.attrs}
     if request.get("name") and request["name"] not in attrs:
         raise AnswerError("No such file or directory")
     return {"attrs": attrs}
@@ -258,18 +253,3 @@ async def _dump(leader: Leader, link: Link, request: dict[str, Any]) -> None:
 
 async def _dmesg(leader: Leader, link: Link, request: dict[str, Any]) -> dict[str, Any]:
     return {"lines": leader.logged}
-
-
-async def _files(leader: Leader, link: Link, request: dict[str, Any]) -> dict[str, Any]:
-    """Archives: what is put in, taken out, listed and dropped."""
-    name, what = request["archive"], request["what"]
-    if what == "put":
-        if name in leader.files and not request["more"]:
-            raise AnswerError(f"{name}: key exists")
-        leader.files.setdefault(name, {}).update(request["files"])
-    elif what == "drop":
-        if leader.files.pop(name, None) is None and not request["more"]:
-            raise AnswerError(f"{name}: No such file or directory")
-    elif name not in leader.files and not request["more"]:
-        raise AnswerError(f"{name}: No such file or directory")
-    return {"files": leader.files.get(name, {})}

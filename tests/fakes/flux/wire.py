@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 LIMIT = 64 << 20
-"""Bytes of a line: files travel in one."""
+"""Bytes of a line: a batch script travels in one."""
 
 
 class RefusedError(Exception):

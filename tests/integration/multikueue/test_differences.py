@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from bench.fleet import FOO
 from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.resource import CONFIG_MAP, Key, uid_of
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, WORKLOAD
-from tests.integration.kueue_version import BEFORE_019, SINCE_019
 from tests.integration.multikueue.fleet import Fleet, Site, typed
 from tests.integration.multikueue.players import Players, foo, workload_name
-from tests.integration.multikueue.test_dispatch import phase, submit, where, workload
-from tests.integration.multikueue.test_faults import other, runs, runs_on
+from tests.integration.multikueue.test_dispatch import phase, submit, workload
+from tests.integration.multikueue.test_faults import runs
 
 FINALIZER = "example.com/not-here"
 
@@ -76,14 +74,6 @@ async def remove_check(fleet: Fleet) -> None:
     await client.delete(ADMISSION_CHECK, Key("", fleet.check))
 
 
-@BEFORE_019
-async def test_kueue_took_the_first_with_quota(built_in: Fleet) -> None:
-    async with Players(built_in, [FOO]).working():
-        submitted = await w1_reserves_only(built_in)
-        await wins(built_in, submitted, "w1")
-        await remove_check(built_in)
-
-
 async def the_first_that_admits(fleet: Fleet) -> None:
     async with Players(fleet, [FOO]).working():
         submitted = await w1_reserves_only(fleet)
@@ -91,11 +81,6 @@ async def the_first_that_admits(fleet: Fleet) -> None:
         await fleet.workers["w2"].stop_policy("None")
         await wins(fleet, submitted, "w2")
         await remove_check(fleet)
-
-
-@SINCE_019
-async def test_kueue_takes_the_first_that_admits(built_in: Fleet) -> None:
-    await the_first_that_admits(built_in)
 
 
 async def test_ours_takes_the_first_that_admits(fleet: Fleet) -> None:
@@ -131,15 +116,6 @@ async def copied(fleet: Fleet) -> Any:
     return (await fleet.until(there, "no copy"))["metadata"]
 
 
-@BEFORE_019
-async def test_kueue_copied_owners_and_finalizers(built_in: Fleet) -> None:
-    async with Players(built_in, [FOO]).working():
-        submitted = await owned(built_in)
-        copy = await copied(built_in)
-        assert copy["finalizers"] == [FINALIZER]
-        assert copy["ownerReferences"] == submitted["metadata"]["ownerReferences"]
-
-
 async def labels_and_annotations_travel(fleet: Fleet) -> None:
     async with Players(fleet, [FOO]).working():
         await owned(fleet)
@@ -149,58 +125,12 @@ async def labels_and_annotations_travel(fleet: Fleet) -> None:
         await runs(fleet, "a")
 
 
-@SINCE_019
-async def test_kueue_copies_labels_and_annotations(built_in: Fleet) -> None:
-    await labels_and_annotations_travel(built_in)
-
-
 async def test_ours_copies_labels_and_annotations(fleet: Fleet) -> None:
     fleet.start()
     await labels_and_annotations_travel(fleet)
 
 
 # --- evicted by its worker -----------------------------------------------------------------------------
-
-
-@BEFORE_019
-async def test_kueue_kept_what_its_worker_evicts(built_in: Fleet) -> None:
-    async with Players(built_in, [FOO]).working():
-        submitted = await submit(built_in, "a")
-
-        async def stands(wanted: str) -> bool:
-            return await phase(built_in.manager, "a") == wanted
-
-        await built_in.until(lambda: stands("Running"), "it does not run")
-        (on,) = await where(built_in, "a")
-        await built_in.workers[on].stop_policy("HoldAndDrain")
-
-        async def stopped() -> bool:
-            found = await twin(built_in.workers[on], submitted)
-            return is_true(found, "Evicted") and await phase(built_in.workers[on], "a") == "Stopped"
-
-        await built_in.until(stopped, "it is not evicted on its worker")
-        own = await workload(built_in, submitted)
-        assert is_true(own, "Admitted") and not is_true(own, "Evicted")
-        assert await winner(built_in, submitted) == on
-        # Its phase here depends on which write of the worker was copied last.
-
-        async def left() -> bool:
-            return await winner(built_in, submitted) != on
-
-        # The other worker may be left out for long: Kueue may just be connecting to it.
-        await built_in.until(left, "it does not leave that worker after workerLostTimeout")
-
-
-@SINCE_019
-async def test_kueue_dispatches_anew_what_its_worker_evicts(built_in: Fleet) -> None:
-    """Ours does: `test_evictions_and_restarts`."""
-    async with Players(built_in, [FOO]).working():
-        submitted = await submit(built_in, "a")
-        first = await runs(built_in, "a")
-        await built_in.workers[first].stop_policy("HoldAndDrain")
-        await wins(built_in, submitted, other(first))
-        await runs_on(built_in, "a", other(first))
-        assert await runs(built_in, "a") == other(first), "it is there alone, and the manager knows"
 
 
 # --- an object of that name that somebody else made ----------------------------------------------------
@@ -213,46 +143,6 @@ async def foreign(fleet: Fleet) -> Any:
     others["metadata"]["namespace"] = fleet.namespace
     await fleet.workers["w1"].client.create(FOO, others)
     return await submit(fleet, "b")
-
-
-@BEFORE_019
-async def test_kueue_deleted_what_others_made(built_in: Fleet) -> None:
-    async with Players(built_in, [FOO]).working():
-        submitted = await foreign(built_in)
-        await wins(built_in, submitted, "w1")
-        await built_in.manager.client.delete(FOO, built_in.manager.key("b"))
-
-        async def gone() -> bool:
-            return await built_in.workers["w1"].find(FOO, "b") is None
-
-        await built_in.until(gone, "it is still there")
-
-
-@SINCE_019
-async def test_kueue_leaves_what_others_made(built_in: Fleet) -> None:
-    """And the job runs nowhere, though the other worker would take it."""
-    async with Players(built_in, [FOO]).working():
-        submitted = await foreign(built_in)
-
-        async def admitted() -> bool:
-            return is_true(await twin(built_in.workers["w1"], submitted) or {}, "Admitted")
-
-        async def taken() -> bool:
-            return await twin(built_in.workers["w2"], submitted) is None
-
-        await built_in.until(admitted, "w1 does not admit it")
-        await built_in.until(taken, "the manager does not see that w1 admits it")
-        await built_in.workers["w2"].stop_policy("None")
-        await asyncio.sleep(5)
-        assert not await winner(built_in, submitted)
-        assert await where(built_in, "b") == ["w1"], "only what somebody else made"
-        await built_in.manager.client.delete(FOO, built_in.manager.key("b"))
-
-        async def cleared() -> bool:
-            return await twin(built_in.workers["w1"], submitted) is None
-
-        await built_in.until(cleared, "the Workload's twin stays")
-        assert (await built_in.workers["w1"].find(FOO, "b"))["spec"] == {"theirs": True}
 
 
 async def test_ours_asks_another_worker(fleet: Fleet) -> None:

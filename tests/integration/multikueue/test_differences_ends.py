@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from statistics import median
 from typing import Any
 
 from bench.fleet import FOO
@@ -14,24 +13,10 @@ from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.multikueue import names
 from tests.integration.multikueue.fleet import Fleet, typed
 from tests.integration.multikueue.players import Players, report_status
-from tests.integration.multikueue.test_dispatch import job, phase, submit, where, workload
+from tests.integration.multikueue.test_dispatch import job, submit, where, workload
 from tests.integration.multikueue.test_faults import runs
 
 AUDITED = "example.com/Audited"
-
-
-async def test_kueue_deletes_what_the_manager_evicts(built_in: Fleet) -> None:
-    """Ours stops it first: `test_evictions_and_restarts`."""
-    async with Players(built_in, [FOO]).working():
-        await submit(built_in, "a")
-        await runs(built_in, "a")
-        await built_in.manager.stop_policy("HoldAndDrain")
-
-        async def away() -> bool:
-            return not await where(built_in, "a")
-
-        await built_in.until(away, "it stays on its worker")
-        assert await phase(built_in.manager, "a") == "Running", "nobody has told that it was stopped"
 
 
 # --- status --------------------------------------------------------------------------------------------
@@ -55,14 +40,6 @@ async def changes(fleet: Fleet, *, rounds: int, pause: float = 0) -> tuple[bool,
         await fleet.until(reported, "the worker's status does not come")
         took.append(time.monotonic() - began)
     return is_true(await job(fleet, "a"), AUDITED), took
-
-
-async def test_kueue_replaces_the_status(built_in: Fleet) -> None:
-    async with Players(built_in, [FOO]).working():
-        # Each pass of Kueue's writes the Workload and so causes another, which on a slow machine would take
-        # the next update along; one may come early all the same, with the pass that it makes every 10 s.
-        stays, took = await changes(built_in, rounds=3, pause=2)
-    assert not stays and median(took) > 0.7, took
 
 
 async def test_ours_mirrors_at_once_and_keeps_the_managers_fields(fleet: Fleet) -> None:
@@ -99,10 +76,6 @@ async def deletes(fleet: Fleet) -> None:
         await fleet.until(gone, "the copy stays")
 
 
-async def test_kueue_deletes_what_has_finished(built_in: Fleet) -> None:
-    await deletes(built_in)
-
-
 async def test_ours_deletes_what_has_finished(fleet: Fleet) -> None:
     fleet.start()
     await deletes(fleet)
@@ -117,16 +90,6 @@ async def submit_job(fleet: Fleet) -> None:
     body = typed(JOB, "a", spec={"suspend": True, "managedBy": names.MULTIKUEUE, "template": template})
     body["metadata"] |= {"namespace": fleet.namespace, "labels": {"kueue.x-k8s.io/queue-name": "q"}}
     await fleet.manager.client.create(JOB, body)
-
-
-async def test_kueue_takes_jobs(built_in: Fleet) -> None:
-    await submit_job(built_in)
-
-    async def started() -> bool:
-        found = [await site.find(JOB, "a") for site in built_in.workers.values()]
-        return any(one is not None and one["spec"]["suspend"] is False for one in found)
-
-    await built_in.until(started, "it does not start on a worker")
 
 
 async def test_ours_leaves_jobs_to_kueue(fleet: Fleet) -> None:

@@ -9,8 +9,8 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from datetime import UTC, datetime
+from contextlib import asynccontextmanager, contextmanager
+from datetime import datetime
 from functools import partial
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ from bench.fleet import FOO, make
 from devcluster import Cluster
 from fournos.api.kinds import MINICLUSTER
 from fournos.app.parts import kinds
-from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.api.conditions import condition
 from fournos.engine.api.crd import crd
 from fournos.engine.api.values import parse_time
 from fournos.engine.kube.errors import NoSuchResourceError, TransientError
@@ -27,11 +27,10 @@ from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER
 from tests.integration.killing import revived
-from tests.integration.kueue_version import BEFORE_019, SINCE_019
 from tests.integration.multikueue.fleet import ROOT, Fleet, Site, typed, unreachable
 from tests.integration.multikueue.players import Players, workload_of
 from tests.integration.multikueue.test_differences import wins
-from tests.integration.multikueue.test_dispatch import submit, where, workload
+from tests.integration.multikueue.test_dispatch import submit, workload
 from tests.integration.multikueue.test_faults import active_condition, other, runs
 from tests.integration.multikueue.test_wrapped import minicluster
 from tests.integration.multikueue.test_wrapped import submit as submit_any
@@ -72,34 +71,6 @@ async def without_miniclusters(fleet: Fleet, worker: str) -> AsyncIterator[None]
     finally:
         await make(client, CUSTOM_RESOURCE_DEFINITION, definition)
         await fleet.until(partial(serves, fleet.workers[worker], MINICLUSTER), "the CRD does not come back")
-
-
-async def is_active(fleet: Fleet, worker: str) -> str:
-    """As Kueue sees it; "" if it has not looked yet."""
-    found = await fleet.manager.client.get(MULTIKUEUE_CLUSTER, Key("", fleet.cluster_name(worker)))
-    return str((condition(found, "Active") or {}).get("status") or "")
-
-
-async def nominated(fleet: Fleet, submitted: Any) -> list[str]:
-    found = await workload(fleet, submitted)
-    return list(((found or {}).get("status") or {}).get("nominatedClusterNames") or ())
-
-
-async def test_kueue_gives_up_a_worker_without_one_crd(built_in: Fleet) -> None:
-    async def out() -> bool:
-        return await is_active(built_in, "w2") == "False"
-
-    async with without_miniclusters(built_in, "w2"), Players(built_in, [FOO]).working():
-        await built_in.until(out, "w2 is still in use")
-        await built_in.workers["w1"].stop_policy("Hold")
-        submitted = await submit(built_in, "a")
-
-        async def only_w1() -> bool:
-            return await nominated(built_in, submitted) == [built_in.cluster_name("w1")]
-
-        await built_in.until(only_w1, "w1 is not asked alone")
-        await asyncio.sleep(2)
-        assert await only_w1() and not await where(built_in, "a")
 
 
 async def faults(fleet: Fleet, *kinds: str) -> dict[str, str]:
@@ -178,11 +149,6 @@ async def one_beside(fleet: Fleet, seconds: float) -> bool:
         return False
 
 
-async def test_kueue_waits_for_one_that_hangs(built_in: Fleet) -> None:
-    async with Players(built_in, [FOO]).working():
-        assert not await one_beside(built_in, 6)
-
-
 async def test_ours_does_not_wait(fleet: Fleet) -> None:
     fleet.start()
     async with Players(fleet, [FOO]).working():
@@ -202,66 +168,12 @@ async def given_up(fleet: Fleet, submitted: Any) -> datetime:
     return cast(datetime, await fleet.until(found, "it is never given up"))
 
 
-async def looked(fleet: Fleet, submitted: Any, seconds: float) -> bool:
-    """Whether Kueue's last look at the job's worker was so long ago, to a second and a half."""
-    (check,) = (await workload(fleet, submitted))["status"]["admissionChecks"]
-    ago = (datetime.now(UTC) - parse_time(check["lastTransitionTime"])).total_seconds()
-    return seconds <= ago <= seconds + 1.5
-
-
 async def restart(fleet: Fleet, site: Site) -> None:
     """Its API server; and its Kueue, which would look again only after a while."""
     await revived(site.cluster)
     await fleet.until(partial(serves, site, FOO), "its API server does not come back")
     site.cluster.stop_component("kueue")
     await revived(site.cluster)
-
-
-def lose(stack: AsyncExitStack, fleet: Fleet, site: Site) -> None:
-    """The worker is away until the stack ends."""
-    stack.push_async_callback(restart, fleet, site)
-    site.cluster.stop_component("kube-apiserver")
-
-
-@BEFORE_019
-async def test_kueue_counted_from_its_last_look(built_in: Fleet) -> None:
-    """Not from the loss."""
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(Players(built_in, [FOO]).working())
-        submitted = await submit(built_in, "a")
-        site = built_in.workers[await runs(built_in, "a")]
-        # It looks at least so often; the loss comes between two looks, with seconds to spare on either side.
-        await built_in.until(partial(looked, built_in, submitted, 4), "it looks all the time")
-        lose(stack, built_in, site)
-        lost = datetime.now(UTC)
-        assert (await given_up(built_in, submitted) - lost).total_seconds() < KUEUES_TIMEOUT - 1
-
-
-@BEFORE_019
-async def test_kueue_never_gave_up_without_a_worker(built_in: Fleet) -> None:
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(Players(built_in, [FOO]).working())
-        submitted = await submit(built_in, "a")
-        await runs(built_in, "a")
-        for site in built_in.workers.values():
-            lose(stack, built_in, site)
-        await asyncio.sleep(KUEUES_TIMEOUT + 3)
-        own = await workload(built_in, submitted)
-        assert is_true(own, "Admitted") and not is_true(own, "Evicted")
-
-
-@SINCE_019
-async def test_kueue_counts_from_the_loss(built_in: Fleet) -> None:
-    """Though its last look was long ago, and though no worker is left."""
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(Players(built_in, [FOO]).working())
-        submitted = await submit(built_in, "a")
-        await runs(built_in, "a")
-        await asyncio.sleep(KUEUES_TIMEOUT)
-        for site in built_in.workers.values():
-            lose(stack, built_in, site)
-        lost = datetime.now(UTC)
-        assert (await given_up(built_in, submitted) - lost).total_seconds() >= KUEUES_TIMEOUT - 2
 
 
 async def test_ours_counts_from_the_loss(fleet: Fleet) -> None:
