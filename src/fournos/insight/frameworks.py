@@ -212,7 +212,7 @@ def _unqueued(found: FrameworkFacts) -> tuple[str, ...]:
     return (
         f"its events say why: kubectl describe {found.ref} -n {key_of(found.obj).namespace}",
         "see whether an operator runs that knows the kind: fournos run --enable frameworks "
-        "(FOURNOS_FRAMEWORKS_FILE, FOURNOS_FRAMEWORKS_KINDS)",
+        "(FOURNOS_FRAMEWORKS_FILE)",
     )
 
 

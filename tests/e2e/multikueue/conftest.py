@@ -85,8 +85,7 @@ async def fleet(clusters: dict[str, Cluster], tmp_path: Path) -> AsyncIterator[F
         where = replace(WHERE, namespace=namespace, secrets_namespace=secrets, operator_namespace="")
         await _set_up(fleet, where)
         fleet.start()
-        kinds = "PipelineRun.v1.tekton.dev"
-        await fleet.staff(SYSTEMS, manager=f"{SYSTEMS},schedules", FRAMEWORKS_KINDS=kinds, **SHARED)
+        await fleet.staff(SYSTEMS, manager=f"{SYSTEMS},schedules", **SHARED)
         yield fleet
         await fleet.tear_down()
         await worker.delete(NAMESPACE, sites[1].key(where.secrets_namespace)._replace(namespace=""))

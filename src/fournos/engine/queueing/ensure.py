@@ -26,7 +26,6 @@ from fournos.engine.queueing.job import (
     GenericJob,
     JobWithCustomWorkload,
     QueueInputs,
-    QueueOptions,
     UnusableClass,
     kind_name_hash,
     priority_of,
@@ -166,20 +165,18 @@ def queue_of(job: GenericJob) -> str:
     return job.workload_request(None).queue if isinstance(job, JobWithCustomWorkload) else queue_name(job.obj)
 
 
-def request_of(job: GenericJob, priority: Priority | None, options: QueueOptions) -> WorkloadRequest:
+def request_of(job: GenericJob, priority: Priority | None) -> WorkloadRequest:
     """Returns the properties of the Workload that the job needs."""
     if isinstance(job, JobWithCustomWorkload):
         return job.workload_request(priority)
     meta = job.obj["metadata"]
-    labels: Mapping[str, str] = meta.get("labels") or {}
-    copied = {name: labels[name] for name in options.labels_to_copy if name in labels}
     annotations = meta.get("annotations") or {}
     return WorkloadRequest(
         key=Key(meta["namespace"], kind_name_hash(job)),
         queue=queue_name(job.obj),
         pod_sets=tuple(job.pod_sets()),
         owner=owner_reference(job.resource, job.obj),
-        labels={**copied, JOB_UID_LABEL: uid_of(job.obj)},
+        labels={JOB_UID_LABEL: uid_of(job.obj)},
         priority=priority,
         annotations={k: v for k, v in annotations.items() if k.startswith(_PROVISIONING)},
         # On a MultiKueue manager no controller would remove the finalizer after the job is gone.
@@ -248,7 +245,7 @@ def _rewritten(job: GenericJob, workload: Obj, inputs: QueueInputs) -> Ensured:
         return Ensured(
             steps=_removed(workload), event="DeletedWorkload", message="Deleted not matching Workload"
         )
-    rebuilt = build(request_of(job, priority, QueueOptions()))
+    rebuilt = build(request_of(job, priority))
     spec = {
         "maximumExecutionTimeSeconds": None,
         "priorityClassRef": None,

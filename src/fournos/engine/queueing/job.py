@@ -183,8 +183,6 @@ class QueueOptions:
     Not needed before the first start of a job that counts its starts: an earlier admission, which the cache
     could still show, does not exist.
     """
-    labels_to_copy: tuple[str, ...] = ()
-    """Kueue's integrations.labelKeysToCopy."""
 
 
 # --- jobs that another cluster runs -----------------------------------------------------------------

@@ -85,7 +85,7 @@ def _reconcile(
     if workload is None:
         if ended is not None:
             return QueueOutcome(Verdict.FINISHED, message=ended.message, steps=_finalized(job))
-        return _without_workload(job, inputs, facts, options)
+        return _without_workload(job, inputs, facts)
     if isinstance(job, JobWithCustomWorkloadActivation) and (
         patch := _switched(workload, active=not job.held_back())
     ):
@@ -260,9 +260,7 @@ def _nested(job: GenericJob, ancestor: Ancestor) -> QueueOutcome:
 # --- the Workload itself -------------------------------------------------------------------------------
 
 
-def _without_workload(
-    job: GenericJob, inputs: QueueInputs, facts: Facts, options: QueueOptions
-) -> QueueOutcome:
+def _without_workload(job: GenericJob, inputs: QueueInputs, facts: Facts) -> QueueOutcome:
     prebuilt = prebuilt_name(job.obj)
     if prebuilt or not job.is_suspended():
         message = "missing workload" if prebuilt else "Missing Workload; unable to restore pod templates"
@@ -285,7 +283,7 @@ def _without_workload(
     priority = priority_of(job, inputs.workload_classes, inputs.pod_classes)
     if isinstance(priority, UnusableClass):
         return QueueOutcome(Verdict.BLOCKED, priority.reason, str(priority), retry=True)
-    body = build(request_of(job, priority, options))
+    body = build(request_of(job, priority))
     note = EventRecord("Normal", "CreatedWorkload", f"Created Workload: {key_of(body)}")
     return QueueOutcome(Verdict.WAITING, "Pending", steps=(Create(WORKLOAD, body),), events=(note,))
 

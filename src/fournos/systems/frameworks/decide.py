@@ -71,7 +71,7 @@ def confirmed(ctx: Context) -> QueueOutcome:
 
 
 def _verdict(ctx: Context) -> QueueOutcome:
-    return reconcile(ctx.job, ctx.inputs, ctx.facts, ctx.now, options=ctx.options)
+    return reconcile(ctx.job, ctx.inputs, ctx.facts, ctx.now)
 
 
 def _ends(ctx: Context, outcome: QueueOutcome) -> bool:

@@ -7,7 +7,7 @@ runs and has ended.  The protocol with Kueue is the same for all kinds.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -27,7 +27,7 @@ from fournos.api.kinds import RUN_POD_TEMPLATE
 from fournos.engine.api.values import parse_quantity
 from fournos.engine.kube.resource import Resource
 from fournos.engine.queueing.podsets import REQUESTS_ANNOTATION
-from fournos.engine.queueing.workload import BadNameError, parse_name
+from fournos.engine.queueing.workload import parse_name
 
 HELD_ANNOTATION: Final = "fournos.dev/held"
 HELD_BY_QUEUE: Final = "queue"
@@ -169,8 +169,6 @@ class Framework(CamelModel):
     ready: When | None = None
     """None: the object is ready once it is released."""
     managed_by: FieldPath | None = "spec.managedBy"
-    labels_to_copy: tuple[str, ...] = ()
-    """Labels that are copied to the object's Workloads."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Framework:
@@ -222,7 +220,7 @@ BUILT_IN: Final[tuple[Framework, ...]] = (PIPELINE_RUN,)
 
 
 class TableError(ValueError):
-    """A file or name that cannot be used; the message has the position and the reason."""
+    """A file that cannot be used; the message has the position and the reason."""
 
 
 def load(file: str) -> tuple[Framework, ...]:
@@ -248,20 +246,6 @@ def load(file: str) -> tuple[Framework, ...]:
         listed.add(_kind(framework))
         frameworks[_kind(framework)] = framework
     return tuple(frameworks.values())
-
-
-def chosen(frameworks: Iterable[Framework], names: Iterable[str]) -> tuple[Framework, ...]:
-    """Returns the kinds with these names; all kinds without names.  Raises TableError for an unknown name."""
-    by_name = {one.name: one for one in frameworks}
-    unique_names = tuple(dict.fromkeys(names))
-    for name in unique_names:
-        try:
-            parse_name(name)
-        except BadNameError as error:
-            raise TableError(str(error)) from None
-        if name not in by_name:
-            raise TableError(f"{name} is not described: known are {', '.join(by_name)}; add it to the file")
-    return tuple(by_name[name] for name in unique_names) if unique_names else tuple(by_name.values())
 
 
 def _kind(framework: Framework) -> tuple[str, str]:

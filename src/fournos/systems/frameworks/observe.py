@@ -10,7 +10,7 @@ from typing import Any
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Key, Obj, key_of, only
 from fournos.engine.queueing.ensure import prebuilt_name
-from fournos.engine.queueing.job import QueueInputs, QueueOptions
+from fournos.engine.queueing.job import QueueInputs
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.observe import CONTROLLER, OWNERS, queue_inputs, queue_watches
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
@@ -68,10 +68,6 @@ class Context:
         evicted = next((one for one in going if is_true(one, "Evicted")), None)
         reason = str((condition(evicted, "Evicted") or {}).get("reason") or "") if evicted else ""
         return queued(self.framework, self.obj, reason, going[0] if len(going) == 1 else None)
-
-    @property
-    def options(self) -> QueueOptions:
-        return QueueOptions(labels_to_copy=self.framework.labels_to_copy)
 
     @property
     def held_by_queue(self) -> bool:

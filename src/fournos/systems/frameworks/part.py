@@ -53,6 +53,6 @@ PART = Part(
     webhook_manifest=WebhookManifest(
         "deploy/frameworks/webhooks.yaml",
         Service("fournos-frameworks", "fournos-frameworks"),
-        lambda: FrameworkSettings(file="", kinds=()),
+        lambda: FrameworkSettings(file=""),
     ),
 )

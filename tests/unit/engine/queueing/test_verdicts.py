@@ -351,12 +351,12 @@ def test_without_a_queue_name_kueue_does_not_decide() -> None:
 
 
 def test_the_workload_that_is_made() -> None:
-    labels = {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/max-exec-time-seconds": "60", "team": "x"}
-    (step,) = go(Toy(labels=labels, min_count=1), options=QueueOptions(labels_to_copy=("team",))).steps
+    labels = {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/max-exec-time-seconds": "60"}
+    (step,) = go(Toy(labels=labels, min_count=1)).steps
     assert isinstance(step, Create)
     meta, spec = step.body["metadata"], step.body["spec"]
     assert meta["name"] == generic_name(kind="Toy", group="example.com", name="toy", uid="u1")
-    assert meta["labels"]["kueue.x-k8s.io/job-uid"] == "u1" and meta["labels"]["team"] == "x"
+    assert meta["labels"]["kueue.x-k8s.io/job-uid"] == "u1"
     assert meta["finalizers"] == [IN_USE]
     assert meta["ownerReferences"][0]["controller"] is True
     assert spec["maximumExecutionTimeSeconds"] == 60

@@ -60,7 +60,7 @@ def written(tmp_path: Path, *rows: Any) -> str:
 )
 def test_wrong_names_are_refused_with_the_reason_and_the_fix(name: str, expected: str) -> None:
     with pytest.raises(ValidationError, match=r"is not a Kind\.version\.group") as caught:
-        FrameworkSettings(kinds=(name,))
+        Framework.model_validate({**FOO_ROW, "name": name})
     assert expected in str(caught.value)
 
 
@@ -81,8 +81,6 @@ def test_a_file_adds_and_replaces(tmp_path: Path) -> None:
     }
     found = load(written(tmp_path, FOO_ROW, own))
     assert [one.name for one in found] == ["PipelineRun.v1beta1.tekton.dev", "Foo.v1.example.com"]
-    settings = FrameworkSettings(file=written(tmp_path, FOO_ROW), kinds="Foo.v1.example.com")  # type: ignore[arg-type]
-    assert [str(one.resource) for one in settings.frameworks()] == ["foos.example.com"]
 
 
 @pytest.mark.parametrize(
@@ -112,8 +110,6 @@ def test_a_kind_stands_in_a_file_once(tmp_path: Path) -> None:
 def test_settings_refuse_what_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match="cannot be read"):
         FrameworkSettings(file=str(tmp_path / "none.yaml"))
-    with pytest.raises(ValidationError, match=r"Bar\.v1\.example\.com is not described"):
-        FrameworkSettings(kinds=("Bar.v1.example.com",))
 
 
 def test_requests() -> None:
@@ -176,12 +172,6 @@ def test_the_file_adds_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     assert watched() == {str(RUN), str(FOO)}
     monkeypatch.setenv(f"{PREFIX}FILE", "")
     assert watched() == {str(RUN)}
-
-
-@pytest.mark.usefixtures("file")
-def test_kinds_are_those_that_are_queued(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(f"{PREFIX}KINDS", "Foo.v1.example.com")
-    assert watched() == {str(FOO)}
 
 
 # --- managed by others ---------------------------------------------------------------------------------
