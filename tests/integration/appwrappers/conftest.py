@@ -46,11 +46,7 @@ def started(
 
 
 def settings(workloads: str, *, namespace: str = "default") -> dict[str, str]:
-    return {
-        "APPWRAPPER_WORKLOADS": workloads,
-        "APPWRAPPER_NAMESPACE": namespace,
-        "APPWRAPPER_RETRY_PAUSE": "1s",
-    }
+    return {"APPWRAPPER_WORKLOADS": workloads, "APPWRAPPER_NAMESPACE": namespace}
 
 
 @pytest.fixture

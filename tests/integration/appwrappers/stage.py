@@ -85,7 +85,8 @@ class AppWrapperStage(Stage):
         **spec: Any,
     ) -> str:
         marks = {**({"kueue.x-k8s.io/queue-name": queue} if queue else {}), **(labels or {})}
-        tuned = {f"workload.codeflare.dev.appwrapper/{k}": v for k, v in (annotations or {}).items()}
+        tolerance = {"retryPausePeriodDuration": "1s", **(annotations or {})}
+        tuned = {f"workload.codeflare.dev.appwrapper/{k}": v for k, v in tolerance.items()}
         body = {
             "apiVersion": APPWRAPPER.api_version,
             "kind": APPWRAPPER.kind,

@@ -228,7 +228,7 @@ async def test_a_queue_suspends_where_the_workloads_are_ours(
     server: Server, crds: None, namespace: str, replicas: Replicas
 ) -> None:
     user = await user_of(server, namespace)
-    await serve(replicas, user, workloads="own", default_queue_name="standard")
+    await serve(replicas, user, workloads="own")
     status, made = await user.create(POD, headers=None, suspend=False)
     assert status == 201, made
     assert made["metadata"]["labels"][QUEUE] == "standard" and made["spec"]["suspend"] is True

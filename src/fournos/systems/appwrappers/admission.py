@@ -101,7 +101,7 @@ def review(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> R
     )
     if broken:
         return Review(broken)
-    rights = tuple(dict.fromkeys(_creations(request))) if settings.user_rbac_admission_check else ()
+    rights = tuple(dict.fromkeys(_creations(request)))
     facts.require_all(rights)
     refused = _refused(request, facts, rights)
     if refused is not None:

@@ -19,7 +19,6 @@ from fournos.systems.appwrappers import names
 from fournos.systems.appwrappers.health import keep_away
 from fournos.systems.appwrappers.kinds import InferenceError, PodSetSpec, infer, marks, wrapped_kind
 from fournos.systems.appwrappers.names import LABEL
-from fournos.systems.appwrappers.settings import AppWrapperSettings
 
 _STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]{1,9})\]", re.ASCII)
 _PATH_MAX = 1024
@@ -180,9 +179,7 @@ def stored_info(info: PodSetInfo) -> dict[str, Any]:
     return {key: value for key, value in parts.items() if value}
 
 
-def component(
-    wrapper: Obj, index: int, pod_sets: Sequence[PodSetSpec], settings: AppWrapperSettings
-) -> dict[str, Any]:
+def component(wrapper: Obj, index: int, pod_sets: Sequence[PodSetSpec]) -> dict[str, Any]:
     """Returns the object to create.
 
     Raises PodSetInfoError if template and admission contradict each other, and PathError if a path does not
@@ -199,7 +196,7 @@ def component(
         for pod_set, info in zip(pod_sets, infos, strict=True):
 
             def change(template: Obj, info: PodSetInfo = info) -> Obj:
-                return _pods(template, info, name, index, settings)
+                return _pods(template, info, name, index)
 
             body = replaced(body, pod_set.path, change)
     meta = {key: value for key, value in (body.get("metadata") or {}).items() if key != "generateName"}
@@ -210,7 +207,7 @@ def component(
     return {**body, "metadata": meta}
 
 
-def _pods(template: Obj, info: PodSetInfo, name: str, index: int, settings: AppWrapperSettings) -> Obj:
+def _pods(template: Obj, info: PodSetInfo, name: str, index: int) -> Obj:
     """Returns a pod template with the admission's changes, our label and the component's index."""
     result = placed(template, info)
     meta = result["metadata"]

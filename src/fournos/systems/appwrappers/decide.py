@@ -132,7 +132,7 @@ def _queue(ctx: Context) -> QueueOutcome | None:
     """Returns the outcome for Kueue; None if Kueue's own integration handles the AppWrapper."""
     if ctx.settings.workloads == "kueue":
         return None
-    options = QueueOptions(without_queue_name=ctx.settings.manage_jobs_without_queue_name)
+    options = QueueOptions(without_queue_name=True)
     wrapper = QueuedAppWrapper(ctx.wrapper)
     return reconcile(wrapper, ctx.observed.inputs, ctx.facts, ctx.now, options=options)
 

@@ -44,7 +44,7 @@ def default(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> 
 
     It runs before the schema validation, so any content must be expected. It sets the labels of the user who
     created the AppWrapper. It writes the pod sets of kinds that Kueue's own inference does not know. If this
-    operator creates the Workloads, it suspends an AppWrapper with a queue; otherwise Kueue's does.
+    operator creates the Workloads, it suspends every AppWrapper; otherwise Kueue's does.
     """
     new = request.new
     labels = section(section(new, "metadata"), "labels")
@@ -52,7 +52,7 @@ def default(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> 
         names.USER_LABEL: label_value(request.user.name),
         names.USER_ID_LABEL: label_value(request.user.uid),
     }
-    queue = labels.get(QUEUE_NAME_LABEL) or settings.default_queue_name
+    queue = labels.get(QUEUE_NAME_LABEL)
     if not queue and settings.workloads == "own":
         question = LiveGet(LOCAL_QUEUE, Key(request.key.namespace, _DEFAULT_QUEUE))
         match facts.require(question):
@@ -70,7 +70,7 @@ def default(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> 
     differing = {key: value for key, value in own_labels.items() if labels.get(key) != value}
     if differing:
         patch["metadata"] = {"labels": differing}
-    spec = _spec(new, suspend=settings.workloads == "own" and _waits(queue, settings))
+    spec = _spec(new, suspend=settings.workloads == "own")
     if elsewhere:
         spec["managedBy"] = MULTIKUEUE
     if spec:
@@ -90,11 +90,6 @@ def _queue_unknown(what: str, reason: str) -> Review:
     """Returns a transient refusal; the client may try again."""
     text = f"could not learn {what}, try again: {reason}"
     return Review((Violation(f"metadata.labels[{QUEUE_NAME_LABEL}]", text, "queue"),), transient=True)
-
-
-def _waits(queue: str, settings: AppWrapperSettings) -> bool:
-    """True if it must wait (Kueue's rule): it has a queue, or manage_jobs_without_queue_name is set."""
-    return bool(queue) or settings.manage_jobs_without_queue_name
 
 
 def _spec(new: Obj, *, suspend: bool) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def resuming(ctx: Context) -> Decision:
             deployed = ctx.deployed(index)
             if deployed is not None and deployed.status == "True":
                 continue
-            body = build.component(ctx.wrapper, index, ctx.pod_sets(index), ctx.settings)
+            body = build.component(ctx.wrapper, index, ctx.pod_sets(index))
             steps.append(Create(resource_of(template), body))
             ctx.draft.component_condition(index, CREATED)
     except (PodSetInfoError, PathError) as error:

@@ -1,4 +1,4 @@
-"""Settings of the AppWrapper system (FOURNOS_APPWRAPPER_… environment variables).
+"""The setting of the AppWrapper system, and the annotations that configure a single AppWrapper.
 
 Defaults and bounds are those that the AppWrapper documentation gives its annotations.
 """
@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from fournos.engine.api.rules import Violation
@@ -29,44 +29,6 @@ class AppWrapperSettings(BaseSettings):
         description="Who makes the Workloads: Kueue's built-in AppWrapper integration, or this operator "
         "(Kueue then lists AppWrapper under externalFrameworks)",
     )
-    manage_jobs_without_queue_name: bool = Field(
-        True,
-        description="Kueue's setting of this name, where this operator makes the Workloads: AppWrappers "
-        "without a queue wait until they have one; false: they run at once, without quota",
-    )
-    default_queue_name: str = Field("", description="Queue of AppWrappers that name none")
-    user_rbac_admission_check: bool = Field(
-        True, description="Refuse AppWrappers whose user may not create the wrapped resources"
-    )
-    admission_grace: str = Field("1m", description="Time for all pods to appear")
-    warmup_grace: str = Field("5m", description="Time for all pods to get ready")
-    failure_grace: str = Field("1m", description="Time that failed pods are tolerated")
-    retry_pause: str = Field("90s", description="Pause between a reset and the next try")
-    retry_limit: Annotated[int, Field(ge=0)] = Field(3, description="Resets before an AppWrapper fails")
-    forceful_deletion_grace: str = Field("10m", description="Time before what is deleted is deleted by force")
-    grace_maximum: ClassVar[str] = "24h"
-    """Ceiling of every grace period."""
-    success_ttl: str = Field("168h", description="How long resources are kept after success, at most")
-
-    @field_validator(
-        "admission_grace",
-        "warmup_grace",
-        "failure_grace",
-        "retry_pause",
-        "forceful_deletion_grace",
-        "success_ttl",
-    )
-    @classmethod
-    def _is_duration(cls, value: str) -> str:
-        if parse_duration(value).total_seconds() < 0:
-            raise ValueError("must not be negative")
-        return value
-
-    @model_validator(mode="after")
-    def _in_order(self) -> AppWrapperSettings:
-        if parse_duration(self.admission_grace) > parse_duration(self.warmup_grace):
-            raise ValueError("admission_grace must not be longer than warmup_grace")
-        return self
 
 
 # --- annotations ---------------------------------------------------------------------------------------
@@ -172,9 +134,13 @@ def shortened(text: str) -> str:
 
 
 # --- fault tolerance -----------------------------------------------------------------------------------
-# The fault tolerance of an AppWrapper: its annotations, then the settings, up to the settings' maximum.
+# The fault tolerance of an AppWrapper: its annotations, then the defaults, up to the maximum.
 #
 # An unusable annotation counts as absent, as the AppWrapper documentation specifies.
+
+_GRACE_MAX: Final = timedelta(hours=24)
+_SUCCESS_TTL_MAX: Final = timedelta(days=7)
+_RETRY_LIMIT: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,26 +163,24 @@ class Tolerance:
     """Exit codes that allow a retry; None means every code that is not terminal."""
 
 
-def tolerance(annotations: Mapping[str, str], settings: AppWrapperSettings) -> Tolerance:
+def tolerance(annotations: Mapping[str, str]) -> Tolerance:
     """Returns the fault tolerance for these annotations."""
-    ceiling = parse_duration(settings.grace_maximum)
 
-    def grace(name: str, default: str) -> timedelta:
-        requested = read(annotations, name, read_duration)
-        return min(max(parse_duration(default) if requested is None else requested, timedelta(0)), ceiling)
+    def grace(name: str, default: timedelta) -> timedelta:
+        requested = read(annotations, f"{name}Duration", read_duration)
+        return min(max(default if requested is None else requested, timedelta(0)), _GRACE_MAX)
 
-    longest = parse_duration(settings.success_ttl)
     ttl = read(annotations, "successTTLDuration", read_duration)
     retries = read(annotations, "retryLimit", read_number)
     return Tolerance(
-        admission=grace("admissionGracePeriodDuration", settings.admission_grace),
-        warmup=grace("warmupGracePeriodDuration", settings.warmup_grace),
-        failure=grace("failureGracePeriodDuration", settings.failure_grace),
-        retry_pause=grace("retryPausePeriodDuration", settings.retry_pause),
-        retry_limit=settings.retry_limit if retries is None else retries,
-        forceful_deletion=grace("forcefulDeletionGracePeriodDuration", settings.forceful_deletion_grace),
-        hold=grace("deletionOnFailureGracePeriodDuration", "0s"),
-        success_ttl=ttl if ttl is not None and timedelta(0) < ttl < longest else longest,
+        admission=grace("admissionGracePeriod", timedelta(minutes=1)),
+        warmup=grace("warmupGracePeriod", timedelta(minutes=5)),
+        failure=grace("failureGracePeriod", timedelta(minutes=1)),
+        retry_pause=grace("retryPausePeriod", timedelta(seconds=90)),
+        retry_limit=_RETRY_LIMIT if retries is None else retries,
+        forceful_deletion=grace("forcefulDeletionGracePeriod", timedelta(minutes=10)),
+        hold=grace("deletionOnFailureGracePeriod", timedelta(0)),
+        success_ttl=ttl if ttl is not None and timedelta(0) < ttl < _SUCCESS_TTL_MAX else _SUCCESS_TTL_MAX,
         terminal_codes=read(annotations, "terminalExitCodes", read_codes) or frozenset(),
         retryable_codes=read(annotations, "retryableExitCodes", read_codes),
     )

@@ -138,7 +138,7 @@ class Context(PassContext):
 
     def __post_init__(self) -> None:
         self.draft = StatusDraft(self.wrapper, self.now)
-        self.tolerance = tolerance(self.wrapper["metadata"].get("annotations") or {}, self.settings)
+        self.tolerance = tolerance(self.wrapper["metadata"].get("annotations") or {})
 
     @property
     def obj(self) -> Obj:

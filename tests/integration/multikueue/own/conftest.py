@@ -38,8 +38,9 @@ def clusters() -> Iterator[dict[str, Cluster]]:
 @pytest.fixture(scope="package")
 def staff(clusters: dict[str, Cluster], tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Operator]]:
     """The operator for AppWrappers on both."""
-    settings = {"APPWRAPPER_WORKLOADS": "own", "APPWRAPPER_RETRY_PAUSE": "1s"}
-    with hired(clusters, tmp_path_factory.mktemp("staff"), "appwrappers", **settings) as found:
+    with hired(
+        clusters, tmp_path_factory.mktemp("staff"), "appwrappers", APPWRAPPER_WORKLOADS="own"
+    ) as found:
         yield found
 
 

@@ -31,10 +31,10 @@ from fournos.systems.appwrappers.rules import RULES
 from fournos.systems.appwrappers.settings import AppWrapperSettings
 from tests.unit.systems.appwrappers.actors import (
     ALICE,
-    CHECKED,
-    FREE,
+    KUEUE,
     LOCAL,
     NS,
+    OWN,
     SERVICE,
     deployment_template,
     job_template,
@@ -159,7 +159,7 @@ def test_every_rule_is_refused_somewhere() -> None:
 
 def test_the_user_must_be_entitled_to_every_resource() -> None:
     new = wrapper(pod_template("p"), pod_template("q"), SERVICE)
-    need = attempt(review, request_for(new), Facts(), settings=CHECKED)
+    need = attempt(review, request_for(new), Facts(), settings=KUEUE)
     assert isinstance(need, NeededFacts)
     rights = [one for one in need.questions if isinstance(one, UserAccess)]
     assert rights[0] == UserAccess(ALICE, "create", POD, NS) and len(rights) == 2
@@ -167,10 +167,10 @@ def test_the_user_must_be_entitled_to_every_resource() -> None:
     def verdict(*answers: Answer) -> Review:
         known: dict[Question, Answer] = dict.fromkeys(need.questions, Absent())
         known.update(zip(rights, answers, strict=True))
-        found = attempt(review, request_for(new), Facts(known), settings=CHECKED)
+        found = attempt(review, request_for(new), Facts(known), settings=KUEUE)
         if isinstance(found, NeededFacts):
             known |= dict.fromkeys(found.questions, Present(()))
-            found = attempt(review, request_for(new), Facts(known), settings=CHECKED)
+            found = attempt(review, request_for(new), Facts(known), settings=KUEUE)
         assert isinstance(found, Review)
         return found
 
@@ -186,11 +186,10 @@ def test_the_user_must_be_entitled_to_every_resource() -> None:
 @pytest.mark.parametrize("pod", [{}, {"hostPID": True}, "text"], ids=["plain", "of the node", "malformed"])
 def test_a_minicluster_that_reaches_further_takes_the_right_to_make_pods(pod: Any) -> None:
     """The operator of AppWrappers makes it, so MiniClusters' policy sees the rights of that operator."""
-    own = CHECKED.model_copy(update={"workloads": "own"})
     spec = {"containers": [{"image": "i"}], "pod": pod}
     meta = {"name": "flux"}
     template = {"apiVersion": MINICLUSTER.api_version, "kind": "MiniCluster", "metadata": meta, "spec": spec}
-    need = attempt(review, request_for(wrapper(job_template("j"), template)), Facts(), settings=own)
+    need = attempt(review, request_for(wrapper(job_template("j"), template)), Facts(), settings=OWN)
     assert isinstance(need, NeededFacts)
     asked = [one.resource.kind for one in need.questions if isinstance(one, UserAccess)]
     assert asked == ["Job", "MiniCluster", *(["Pod"] if pod else [])]
@@ -235,7 +234,7 @@ def test_whatever_a_template_holds_there_is_a_verdict(kind: WrappedKind, spec: A
     template = {"apiVersion": resource.api_version, "kind": resource.kind, **meta, "spec": spec}
     new = wrapper(template)
     assert isinstance(reviewed(request_for(new)), Review)
-    assert isinstance(attempt(default, request_for(new), Facts(), settings=FREE), Review)
+    assert isinstance(attempt(default, request_for(new), Facts(), settings=KUEUE), Review)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +242,7 @@ def test_whatever_a_template_holds_there_is_a_verdict(kind: WrappedKind, spec: A
 )
 def test_what_the_schema_will_refuse_is_left_to_it(spec: Any) -> None:
     new = {**wrapper(pod_template("p")), "spec": spec}
-    found = default(request_for(new), Facts(), settings=FREE)
+    found = default(request_for(new), Facts(), settings=KUEUE)
     assert isinstance(found, Review) and "spec" not in found.patch
 
 
@@ -273,13 +272,10 @@ def test_labels_name_the_user_whatever_they_had_before() -> None:
     [
         # Whose Workloads Kueue makes, those its own webhook suspends.
         (True, {}, False, (None, None)),
-        (False, {"default_queue_name": "std"}, False, ("std", None)),
-        (False, {"manage_jobs_without_queue_name": True}, False, (None, None)),
+        (False, {}, False, (None, None)),
         (True, {"workloads": "own"}, False, (None, True)),
         (False, {"workloads": "own"}, False, (None, True)),
         (False, {"workloads": "own"}, True, ("default", True)),
-        (False, {"workloads": "own", "default_queue_name": "std"}, True, ("std", True)),
-        (False, {"workloads": "own", "manage_jobs_without_queue_name": False}, False, (None, None)),
     ],
 )
 def test_the_queue_and_whether_it_waits(

@@ -15,7 +15,7 @@ from fournos.systems.appwrappers.health import component_of, unreplaced
 from fournos.systems.appwrappers.kinds import WRAPPED, infer, wrapped_kind
 from fournos.systems.appwrappers.observe import project_pod
 from fournos.systems.appwrappers.run import running
-from fournos.systems.appwrappers.settings import AppWrapperSettings, tolerance
+from fournos.systems.appwrappers.settings import tolerance
 from fournos.systems.appwrappers.status import Context, Observed
 from tests.unit.systems.appwrappers.actors import (
     NS,
@@ -233,7 +233,7 @@ def test_what_fails_for_good_has_no_grace() -> None:
     ],
 )
 def test_which_failed_pods_count(pods: list[Any], whole: bool, counted: list[str]) -> None:
-    limits = tolerance({f"{PREFIX}terminalExitCodes": "42"}, AppWrapperSettings())
+    limits = tolerance({f"{PREFIX}terminalExitCodes": "42"})
     assert [one["metadata"]["name"] for one in unreplaced(pods, limits, whole=whole)] == counted
 
 

@@ -1,4 +1,4 @@
-"""Each variable of the AppWrapper operator changes what is made of an AppWrapper, or how long it is given."""
+"""Annotations of an AppWrapper: what is refused at creation, and that nothing later can do harm."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fournos.api.kinds import APPWRAPPER
-from fournos.engine.kube.resource import JOB, POD, Key
-from fournos.engine.runtime.decision import Facts, NeededFacts, User, UserAccess, attempt
-from fournos.engine.runtime.webhook.review import Request, Review
-from fournos.systems.appwrappers.admission import review
+from fournos.engine.kube.resource import JOB, Key
+from fournos.engine.runtime.webhook.review import Review
 from fournos.systems.appwrappers.names import ANNOTATION
-from fournos.systems.appwrappers.settings import READERS, AppWrapperSettings, Tolerance, tolerance, unusable
+from fournos.systems.appwrappers.settings import READERS, Tolerance, tolerance, unusable
 from tests.unit.systems.appwrappers.actors import (
     NS,
     Controllers,
@@ -31,49 +29,15 @@ from tests.world.harness import run
 from tests.world.kueue import holding
 from tests.world.server import Server
 
-PREFIX = "FOURNOS_APPWRAPPER_"
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "attribute", "seen"),
-    [
-        ("ADMISSION_GRACE", "7s", "admission", timedelta(seconds=7)),
-        ("WARMUP_GRACE", "7m", "warmup", timedelta(minutes=7)),
-        ("FAILURE_GRACE", "7s", "failure", timedelta(seconds=7)),
-        ("RETRY_PAUSE", "7s", "retry_pause", timedelta(seconds=7)),
-        ("RETRY_LIMIT", "7", "retry_limit", 7),
-        ("FORCEFUL_DELETION_GRACE", "7s", "forceful_deletion", timedelta(seconds=7)),
-        ("SUCCESS_TTL", "7h", "success_ttl", timedelta(hours=7)),
-    ],
-)
-def test_how_long_and_how_often(
-    variable: str, value: str, attribute: str, seen: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert getattr(tolerance({}, AppWrapperSettings()), attribute) != seen
-    monkeypatch.setenv(PREFIX + variable, value)
-    assert getattr(tolerance({}, AppWrapperSettings()), attribute) == seen
-
-
-@pytest.mark.parametrize("wanted", [True, False])
-def test_whether_the_rights_of_the_user_are_asked_for(wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(f"{PREFIX}USER_RBAC_ADMISSION_CHECK", str(wanted).lower())
-    alice = User("alice", "u-1", ())
-    request = Request("CREATE", alice, Key(NS, "w"), wrapper(pod_template("p")), None)
-    found = attempt(review, request, Facts(), settings=AppWrapperSettings())
-    questions = found.questions if isinstance(found, NeededFacts) else ()
-    assert (UserAccess(alice, "create", POD, NS) in questions) is wanted
-
-
 # --- annotations ---------------------------------------------------------------------------------------
-# Annotations of an AppWrapper: what is refused at creation, and that nothing later can do harm.
 
 LONG = "9" * 5000
 DURATIONS = [name for name in READERS if name.endswith("Duration")]
-DEFAULTS = tolerance({}, AppWrapperSettings())
+DEFAULTS = tolerance({})
 
 
 def read(**annotations: str) -> Tolerance:
-    return tolerance({ANNOTATION + name: text for name, text in annotations.items()}, AppWrapperSettings())
+    return tolerance({ANNOTATION + name: text for name, text in annotations.items()})
 
 
 def created(**annotations: str) -> Review:
