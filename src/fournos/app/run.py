@@ -211,7 +211,7 @@ def _settings(which: type[_Settings]) -> _Settings | None:
         prefix = str(which.model_config.get("env_prefix") or "")
         for problem in error.errors():
             name = "_".join(str(one) for one in problem["loc"]).upper()
-            name = name if name.startswith(prefix) else f"{prefix}{name}".rstrip("_")
+            name = name if name.startswith((prefix, "FOURNOS_")) else f"{prefix}{name}".rstrip("_")
             message = (
                 _NEEDED if problem["type"] == "missing" else problem["msg"].removeprefix("Value error, ")
             )

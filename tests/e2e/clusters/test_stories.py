@@ -21,7 +21,7 @@ from tests.e2e.clusters.conftest import JOBS, SECRETS, Person, Target
 from tests.e2e.hub import Hub
 
 SLOT = "fournos/cluster-slot"
-QUICK = "HEARTH_RECONCILE_INTERVAL_SEC=2 HEARTH_GPU_DISCOVERY_TIMEOUT_SEC=3 HEARTH_GPU_SHRINK_AFTER_SEC=30"
+QUICK = "HEARTH_RECONCILE_INTERVAL_SEC=2 HEARTH_GPU_DISCOVERY_TIMEOUT_SEC=3"
 READER = "rotated"
 
 

@@ -51,7 +51,6 @@ class ClusterStage(Stage):
             "HEARTH_KUEUE_CLUSTER_QUEUE_NAME": self.name,
             "HEARTH_RECONCILE_INTERVAL_SEC": "2",
             "HEARTH_GPU_DISCOVERY_TIMEOUT_SEC": "3",
-            "HEARTH_GPU_SHRINK_AFTER_SEC": "2",
         } | {f"HEARTH_{name}": value for name, value in settings.items()}
         words = ["-m", "fournos", "run", "--enable", enable, "--health-port", str(free_port())]
         with self.log.open("ab") as out:

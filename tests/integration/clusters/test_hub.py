@@ -244,7 +244,7 @@ async def test_a_dead_cluster_closes_and_heals(
     """Packets are dropped, nothing is refused; the other cluster is not affected."""
     unreachable, well = f"{hub.name}-dead", f"{hub.name}-well"
     async with proxied(kubeconfig, content_of(kubeconfig).encode(), tmp_path) as (proxy, content):
-        hub.start(enable="clusters", GPU_SHRINK_AFTER_SEC="60")
+        hub.start(enable="clusters")
         await hub.add(unreachable, content)
         await hub.add(well, kubeconfig)
 

@@ -42,7 +42,7 @@ def test_an_unknown_system_is_named_with_those_there_are(capsys: pytest.CaptureF
     ("variable", "value"),
     [
         ("HEARTH_RECONCILE_INTERVAL_SEC", "0"),
-        ("HEARTH_KUBECONFIG_SECRET_PATTERN", "kubeconfig"),
+        ("FOURNOS_KUBECONFIG_SECRET_PATTERN", "kubeconfig"),
         ("HEARTH_LOG_LEVEL", "LOUD"),
     ],
 )

@@ -70,13 +70,11 @@ def test_shared_settings_have_one_variable(variable: str, monkeypatch: pytest.Mo
     assert {getattr(owner(), field) for owner in having} == {value}
 
 
-@pytest.mark.parametrize("variable", SHARED)
-def test_a_part_s_own_variable_comes_first(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    value, field = SHARED[variable]
-    monkeypatch.setenv(variable, value)
-    monkeypatch.setenv(variable.replace("FOURNOS_", "HEARTH_"), f"own-{value}")
-    assert getattr(ClusterSettings(), field) == f"own-{value}"
-    assert getattr(JobSettings(), field) == value
+def test_hearth_s_own_variable_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOURNOS_SECRETS_NAMESPACE", "elsewhere")
+    monkeypatch.setenv("HEARTH_SECRETS_NAMESPACE", "own")
+    assert ClusterSettings().secrets_namespace == "own"
+    assert JobSettings(namespace="n").secrets_namespace == "elsewhere"
 
 
 def test_no_two_parts_have_a_shared_setting_that_is_not_listed() -> None:

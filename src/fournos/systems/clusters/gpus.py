@@ -214,11 +214,15 @@ def short_name(vendor: str, model: str) -> str:
 # --- hysteresis --------------------------------------------------------------------------------------
 
 
-def settle(before: Inventory, discovered: Iterable[GpuModel], now: datetime, grace: timedelta) -> Inventory:
+SHRINK_AFTER: Final = timedelta(minutes=2)
+"""How long GPUs must be missing before they no longer count."""
+
+
+def settle(before: Inventory, discovered: Iterable[GpuModel], now: datetime) -> Inventory:
     """Returns the inventory to use from now on.
 
-    An increase counts at once. A decrease counts only after it has lasted for `grace`. Thus a rebooting or
-    cordoned node, or one empty list, changes no quota.
+    An increase counts at once. A decrease counts only after it has lasted for SHRINK_AFTER. Thus a rebooting
+    or cordoned node, or one empty list, changes no quota.
     """
     visible = {gpu.key: gpu for gpu in discovered}
     models: dict[tuple[str, str], GpuModel] = dict(visible)
@@ -228,15 +232,15 @@ def settle(before: Inventory, discovered: Iterable[GpuModel], now: datetime, gra
         if new is not None and new.count >= old.count:
             continue
         since = (before.shrinking or {}).get(old.key, now)
-        if now - since < grace:
+        if now - since < SHRINK_AFTER:
             models[old.key] = old
             shrinking[old.key] = since
     return Inventory(tuple(sorted(models.values())), shrinking)
 
 
-def next_change(inventory: Inventory, grace: timedelta) -> datetime | None:
+def next_change(inventory: Inventory) -> datetime | None:
     """Returns the earliest time at which a decrease will count, or None."""
-    return min((since + grace for since in (inventory.shrinking or {}).values()), default=None)
+    return min((since + SHRINK_AFTER for since in (inventory.shrinking or {}).values()), default=None)
 
 
 # --- the inventory in the spec -------------------------------------------------------------------------
@@ -268,10 +272,9 @@ def inventory(ctx: Context) -> None:
 
 def _found(ctx: Context, nodes: tuple[Obj, ...]) -> None:
     before = ctx.draft.group("hardware")
-    grace = timedelta(seconds=ctx.settings.gpu_shrink_after_sec)
     discovered = discover(nodes)
     counted = [gpus for gpus in discovered if gpus.nameable][:MAX_GPU_MODELS]
-    inventory = settle(read(before), counted, ctx.now, grace)
+    inventory = settle(read(before), counted, ctx.now)
     after = {
         **_facts(inventory),
         "drivers": list(drivers(nodes)),
@@ -287,7 +290,7 @@ def _found(ctx: Context, nodes: tuple[Obj, ...]) -> None:
         after["lastDiscovery"] = after["lastAttempt"] = format_time(ctx.now)
         due = ctx.now + _interval(ctx)
     ctx.wake(due)
-    ctx.wake(next_change(inventory, grace))
+    ctx.wake(next_change(inventory))
     ctx.draft.put(hardware=after, gpuSummary=inventory.summary)
     _mirror(ctx, after)
     text = inventory.summary or "no GPUs"

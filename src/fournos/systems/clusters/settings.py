@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
 
 from pydantic import AliasChoices, Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -31,17 +30,14 @@ class ClusterSettings(BaseSettings):
     )
     kubeconfig_secret_pattern: str = Field(
         "kubeconfig-{cluster}",
-        validation_alias=AliasChoices(
-            "HEARTH_KUBECONFIG_SECRET_PATTERN", "FOURNOS_KUBECONFIG_SECRET_PATTERN"
-        ),
-        description="Pattern of the names of kubeconfig Secrets; without it, "
-        "FOURNOS_KUBECONFIG_SECRET_PATTERN counts",
+        validation_alias="FOURNOS_KUBECONFIG_SECRET_PATTERN",
+        description="Pattern of the names of kubeconfig Secrets, as of the operator of jobs",
     )
     kueue_cluster_queue_name: str = Field("fournos-queue", description="Kueue ClusterQueue to give quotas to")
     gpu_resource_prefix: str = Field(
         "fournos/gpu-",
-        validation_alias=AliasChoices("HEARTH_GPU_RESOURCE_PREFIX", "FOURNOS_GPU_RESOURCE_PREFIX"),
-        description="Resource name prefix for GPU types; without it, FOURNOS_GPU_RESOURCE_PREFIX counts",
+        validation_alias="FOURNOS_GPU_RESOURCE_PREFIX",
+        description="Resource name prefix for GPU types, as of the operator of jobs",
     )
     reconcile_interval_sec: Seconds = Field(
         30.0,
@@ -52,10 +48,6 @@ class ClusterSettings(BaseSettings):
         description="GPU discovery interval; changes that the nodes' watch shows are taken at once (seconds)",
     )
     gpu_discovery_timeout_sec: Seconds = Field(10.0, description="Target cluster API timeout (seconds)")
-    gpu_shrink_after_sec: Annotated[float, Field(ge=0)] = Field(
-        120.0,
-        description="How long GPUs must be missing before quotas are lowered (seconds)",
-    )
     log_level: LogLevel = "INFO"
 
     @field_validator("kubeconfig_secret_pattern")

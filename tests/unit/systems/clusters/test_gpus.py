@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fournos.systems.clusters.gpus import (
+    SHRINK_AFTER,
     GpuModel,
     Inventory,
     discover,
@@ -19,7 +20,6 @@ from fournos.systems.clusters.gpus import (
 )
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-GRACE = timedelta(minutes=2)
 
 
 def node(labels: Any = None, ready: str = "True", cordoned: bool = False, **allocatable: Any) -> Any:
@@ -176,28 +176,28 @@ def gpus(count: int, model: str = "NVIDIA-L40S") -> GpuModel:
 
 
 def test_more_counts_at_once_and_fewer_after_a_while() -> None:
-    first = settle(Inventory(), [gpus(8)], NOW, GRACE)
+    first = settle(Inventory(), [gpus(8)], NOW)
     assert first.total == 8
-    more = settle(first, [gpus(16)], NOW, GRACE)
+    more = settle(first, [gpus(16)], NOW)
     assert more.total == 16 and not more.shrinking
-    less = settle(more, [gpus(8)], NOW, GRACE)
+    less = settle(more, [gpus(8)], NOW)
     assert less.total == 16
-    assert next_change(less, GRACE) == NOW + GRACE
-    still = settle(less, [gpus(4)], NOW + timedelta(minutes=1), GRACE)
-    assert still.total == 16 and next_change(still, GRACE) == NOW + GRACE
-    assert settle(still, [gpus(4)], NOW + GRACE, GRACE) == Inventory((gpus(4),), {})
+    assert next_change(less) == NOW + SHRINK_AFTER
+    still = settle(less, [gpus(4)], NOW + timedelta(minutes=1))
+    assert still.total == 16 and next_change(still) == NOW + SHRINK_AFTER
+    assert settle(still, [gpus(4)], NOW + SHRINK_AFTER) == Inventory((gpus(4),), {})
 
 
 def test_an_empty_answer_that_is_taken_back_changes_nothing() -> None:
-    first = settle(Inventory(), [gpus(8)], NOW, GRACE)
-    empty = settle(first, [], NOW, GRACE)
+    first = settle(Inventory(), [gpus(8)], NOW)
+    empty = settle(first, [], NOW)
     assert empty.total == 8 and empty.shrinking
-    assert settle(empty, [gpus(8)], NOW + timedelta(seconds=30), GRACE) == first
+    assert settle(empty, [gpus(8)], NOW + timedelta(seconds=30)) == first
 
 
 def test_what_stays_away_is_gone_whatever_else_comes() -> None:
-    first = settle(Inventory(), [gpus(8)], NOW, GRACE)
+    first = settle(Inventory(), [gpus(8)], NOW)
     other = gpus(2, "NVIDIA-H100-NVL")
-    both = settle(first, [other], NOW, GRACE)
+    both = settle(first, [other], NOW)
     assert both.quotas == {"l40s": 8, "h100": 2}
-    assert settle(both, [other], NOW + GRACE, GRACE).quotas == {"h100": 2}
+    assert settle(both, [other], NOW + SHRINK_AFTER).quotas == {"h100": 2}

@@ -58,7 +58,7 @@ async def test_the_namespaces_and_the_queue(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_the_pattern_of_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HEARTH_KUBECONFIG_SECRET_PATTERN", "of-{cluster}-config")
+    monkeypatch.setenv("FOURNOS_KUBECONFIG_SECRET_PATTERN", "of-{cluster}-config")
 
     def setup(server: Server) -> None:
         target(server, "c1", node())
@@ -73,7 +73,7 @@ async def test_the_pattern_of_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_the_prefix_of_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HEARTH_GPU_RESOURCE_PREFIX", "acme/card-")
+    monkeypatch.setenv("FOURNOS_GPU_RESOURCE_PREFIX", "acme/card-")
     server = await play(ClusterSettings(), found)
     assert quotas(server)["c1"] == {SLOT: 100, "acme/card-l40s": 2}
 
@@ -99,16 +99,6 @@ async def test_the_interval_of_discovery_and_a_cluster_s_own(monkeypatch: pytest
 def test_the_crd_fills_in_no_interval_so_the_setting_counts() -> None:
     schema = crd(DEFINITION)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     assert "default" not in schema["properties"]["spec"]["properties"]["gpuDiscoveryInterval"]
-
-
-async def test_how_long_gpus_must_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    for seconds, left in (("0", 0), ("100000", 2)):
-        monkeypatch.setenv("HEARTH_GPU_SHRINK_AFTER_SEC", seconds)
-        server = await play(ClusterSettings(), found, horizon=10.0)
-        target(server, "c1")
-        group = Group(server, actors.controllers(ClusterSettings()))
-        await run_to_quiescence(group, [actors.kueue], horizon=600.0)
-        assert quotas(server)["c1"].get("fournos/gpu-l40s", 0) == left
 
 
 # --- metrics -------------------------------------------------------------------------------------------
