@@ -11,7 +11,6 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -30,7 +29,6 @@ from fournos.insight.queues import KINDS as JOB_KINDS
 from fournos.insight.source import may
 from fournos.web.errors import LoginNeededError, PageError
 from fournos.web.pages.all_pages import ACTIONS, DOWNLOADS, PAGES, WATCHED
-from fournos.web.render import Assets, Renderer
 from fournos.web.server import WebServer
 from fournos.web.site import Site, Viewer
 
@@ -162,15 +160,7 @@ async def serve(
         # A page that waits for the history shows nothing of the rest.
         client = AsyncClient(api=api, namespace=options.namespace, owner=options.owner or None, patience=0)
         viewer = Viewer("you", caches, client, OwnRights(api, SystemClock().monotonic), "own")
-        assets = Assets()
-        site = Site(
-            caches,
-            lambda: datetime.now(UTC),
-            jobs_namespace="" if everywhere else options.namespace,
-            clusters_namespace=options.clusters_namespace,
-            assets=assets,
-            renderer=Renderer(assets),
-        )
+        site = Site(caches, "" if everywhere else options.namespace, options.clusters_namespace)
         await _run(site, login(viewer, path=options.path), options, opened)
 
 

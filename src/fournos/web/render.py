@@ -128,9 +128,10 @@ _LONGEST_PART: Final = 24
 
 
 class Renderer:
-    """Renders pages."""
+    """Renders pages, which load `assets`."""
 
-    def __init__(self, assets: Assets) -> None:
+    def __init__(self) -> None:
+        self.assets = Assets()
         self._environment = Environment(
             loader=PackageLoader("fournos.web"),
             autoescape=True,
@@ -145,7 +146,7 @@ class Renderer:
             "words": words,
             "plural": count,
         }
-        self._environment.globals["asset"] = assets.url
+        self._environment.globals["asset"] = self.assets.url
 
     def content(self, template: str, data: Mapping[str, Any]) -> str:
         """Renders the content of a page, its template's name without .html."""

@@ -145,7 +145,7 @@ class WebServer:
     def app(self) -> web.Application:
         """The application, for a server or for a test."""
         app = web.Application(client_max_size=LARGEST, middlewares=[self._guard])
-        app.router.add_get(PREFIX + "{digest}/{name:.+}", self._site.assets.serve)
+        app.router.add_get(PREFIX + "{digest}/{name:.+}", self._site.renderer.assets.serve)
         app.add_routes(self._people.routes())
         for page in self._pages:
             app.router.add_get(page.path, partial(self._show, page))
@@ -163,7 +163,7 @@ class WebServer:
         content = await self._content.of(page, call, request.path_qs)
         notice = notice_of(request)
         # What is around the content: it differs by person and by version.
-        around = _short(call.viewer.name + self._site.assets.version)
+        around = _short(call.viewer.name + self._site.renderer.assets.version)
         tag = f'W/"{content.digest}-{around}"'
         headers = {"Cache-Control": PRIVATE, "ETag": tag}
         if not notice and request.headers.get("If-None-Match") == tag:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -13,14 +12,14 @@ from typing import Final
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.resource import Key, Resource
-from fournos.engine.runtime.certificates import CertRotator, ServingCertificate
+from fournos.engine.runtime.certificates import ServingCertificate, serving_tasks
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.listening import listening
 from fournos.engine.runtime.process import keep_objects
+from fournos.engine.runtime.webhook.registration import Service
 from fournos.insight.caches import ObjectCaches
 from fournos.web.pages.all_pages import ACTIONS, DOWNLOADS, PAGES, WATCHED
 from fournos.web.people import Members, TrustedProxy
-from fournos.web.render import Assets, Renderer
 from fournos.web.rights import Questions
 from fournos.web.server import WebServer
 from fournos.web.settings import WebSettings
@@ -28,25 +27,24 @@ from fournos.web.site import Site
 
 log = logging.getLogger(__name__)
 
+SERVICE: Final = "fournos-web"
+"""The Service of the page, whose names are in its certificate."""
+CERTIFICATE: Final = "fournos-web-cert"
+"""The Secret of that certificate."""
 CLOSING: Final = 2.0
 """Seconds that open requests have at the end."""
 
 
 def tasks(api: Client, settings: WebSettings, clock: Clock) -> Mapping[str, Callable[[], Awaitable[None]]]:
     """Returns the tasks by name."""
-    certificate = ServingCertificate()
-    rotator = CertRotator(
+    return serving_tasks(
+        "web",
+        partial(_serve, api, settings, clock),
         api,
-        Key(settings.namespace, settings.certificate_secret),
-        hosts=settings.hosts,
+        Key(settings.namespace, CERTIFICATE),
+        hosts=Service(settings.namespace, SERVICE).hosts,
         clock=clock,
-        name="web",
-        show=certificate.show,
     )
-    return {
-        "web": partial(_serve, api, settings, clock, certificate),
-        "web-certificate": rotator.run,
-    }
 
 
 def watched(settings: WebSettings) -> dict[Resource, str]:
@@ -73,15 +71,7 @@ async def _serve(
             monotonic=clock.monotonic,
             proxy=trusted_proxy(settings),
         )
-        assets = Assets()
-        site = Site(
-            caches,
-            lambda: datetime.now(UTC),
-            jobs_namespace=settings.jobs_namespace,
-            clusters_namespace=settings.clusters_namespace,
-            assets=assets,
-            renderer=Renderer(assets),
-        )
+        site = Site(caches, settings.jobs_namespace, settings.clusters_namespace)
         server = WebServer(
             site,
             people,

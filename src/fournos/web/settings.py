@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
-
-from fournos.engine.runtime.webhook.registration import Service
 
 
 class WebSettings(BaseSettings):
@@ -25,12 +22,6 @@ class WebSettings(BaseSettings):
     port: Annotated[int, Field(ge=1, le=65535)] = Field(
         8443, description="Port that serves the page by https"
     )
-    service: str = Field(
-        "", description="Service of the page in that namespace, whose names are in its certificate"
-    )
-    certificate_secret: str = Field(
-        "fournos-web-cert", min_length=1, description="Secret of the page's certificate in that namespace"
-    )
     public_url: str = Field(
         "",
         description="The address that people type, such as https://fournos.example.com; other hosts and "
@@ -43,11 +34,6 @@ class WebSettings(BaseSettings):
         "right. Empty: people come with tokens of the cluster",
     )
     proxy_prefix: str = Field("oidc:", description="Put before the names of users and groups of that proxy")
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """The names in the certificate of the page."""
-        return Service(self.namespace, self.service).hosts if self.service else (socket.gethostname(),)
 
     @property
     def allowed_hosts(self) -> frozenset[str]:

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from multidict import MultiMapping
@@ -17,7 +17,7 @@ from fournos.engine.kube.errors import KubeError, NotFoundError
 from fournos.engine.kube.resource import Obj, Resource, is_terminating, key_of, uid_of
 from fournos.insight.caches import ObjectCaches
 from fournos.insight.source import Source
-from fournos.web.render import Assets, Renderer
+from fournos.web.render import Renderer
 
 
 class PersonRights(Protocol):
@@ -261,11 +261,10 @@ class Site:
 
     caches: ObjectCaches
     """The watched objects; `Viewer.source` is the part of them that a person may read."""
-    now: Callable[[], datetime]
     jobs_namespace: str
     """Empty: all namespaces."""
     clusters_namespace: str
-    assets: Assets
-    renderer: Renderer
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    renderer: Renderer = field(default_factory=Renderer)
     memo: Memo = field(default_factory=Memo)
     """Cached answers that cost requests to make."""

@@ -32,7 +32,6 @@ from fournos.history.store import HistoryStore
 from fournos.insight.caches import ObjectCaches
 from fournos.web.local import Loopback
 from fournos.web.pages.all_pages import ACTIONS, DOWNLOADS, PAGES, WATCHED
-from fournos.web.render import Assets, Renderer
 from fournos.web.server import WebServer
 from fournos.web.site import Site, Viewer
 from tests.e2e.web.served import Served
@@ -161,15 +160,7 @@ async def _serve(
         api: Any = Connected(objects, connection)
         caches = await stack.enter_async_context(ObjectCaches(api, dict.fromkeys(WATCHED, "")))
         viewer = Viewer("ann", caches, AsyncClient(api=api, namespace=NS, owner="ann"), AllRights(), "ann")
-        assets = Assets()
-        site = Site(
-            caches,
-            lambda: NOW,
-            jobs_namespace=NS,
-            clusters_namespace=CLUSTERS,
-            assets=assets,
-            renderer=Renderer(assets),
-        )
+        site = Site(caches, NS, CLUSTERS, lambda: NOW)
         people = Loopback(viewer)
         app = WebServer(site, people, PAGES, ACTIONS, DOWNLOADS, **options).app()
         server = await stack.enter_async_context(TestServer(app))

@@ -285,7 +285,7 @@ def test_the_page_is_configured() -> None:
             assert set(environment(folder)) <= variables(*classes)
     settings = WebSettings()
     assert settings.namespace == found["Namespace", "fournos-web"]["metadata"]["name"]
-    assert ("Secret", settings.certificate_secret) in found
+    assert ("Secret", "fournos-web-cert") in found
     assert {port["name"]: port["containerPort"] for port in container["ports"]}["https"] == settings.port
 
 

@@ -11,13 +11,12 @@ from fournos.client.asynchronous import AsyncClient
 from fournos.engine.kube.resource import Resource
 from fournos.insight.caches import ObjectCaches
 from fournos.web.pages import submit
-from fournos.web.render import Assets, Renderer
+from fournos.web.render import Renderer
 from fournos.web.site import Call, Page, ShownPage, Site, Viewer
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, NS
 
-_ASSETS = Assets()
-_RENDERER = Renderer(_ASSETS)
+_RENDERER = Renderer()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +39,8 @@ READ_ONLY = Verbs({"get", "list", "watch"})
 def call(api: Api, *, rights: Verbs = ALL, owner: str = "ann", **fields: Mapping[str, str]) -> Call:
     """`fields`: the variables of the path, and the query."""
     client = AsyncClient(api=api, namespace=NS, owner=owner)  # type: ignore[arg-type]
-    site = Site(
-        ObjectCaches(api, {}),  # type: ignore[arg-type]
-        lambda: NOW,
-        jobs_namespace=NS,
-        clusters_namespace="hearth",
-        assets=_ASSETS,
-        renderer=_RENDERER,
-    )
+    caches: Any = ObjectCaches(api, {})  # type: ignore[arg-type]
+    site = Site(caches, NS, "hearth", lambda: NOW, _RENDERER)
     return Call(site, Viewer("ann", api, client, rights, owner), NOW, **fields)
 
 

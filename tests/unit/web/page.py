@@ -13,7 +13,6 @@ from fournos.client.asynchronous import AsyncClient
 from fournos.engine.kube.resource import Resource
 from fournos.insight.caches import ObjectCaches
 from fournos.web.pages.all_pages import WATCHED
-from fournos.web.render import Assets, Renderer
 from fournos.web.site import Call, Page, Site, Viewer
 from tests.unit.client.world import NS, Api
 
@@ -62,15 +61,7 @@ async def visit(api: Api, rights: AllRights | None = None) -> AsyncIterator[Visi
     async with ObjectCaches(api, dict.fromkeys(WATCHED, "")) as caches:
         client = AsyncClient(api=api, namespace=NS, owner="perf")
         viewer = Viewer("ann", caches, client, rights or AllRights(), "ann")
-        assets = Assets()
-        site = Site(
-            caches,
-            lambda: NOW,
-            jobs_namespace="",
-            clusters_namespace="hearth",
-            assets=assets,
-            renderer=Renderer(assets),
-        )
+        site = Site(caches, "", "hearth", lambda: NOW)
         yield Visit(api, site, viewer)
 
 

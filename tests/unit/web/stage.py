@@ -27,7 +27,7 @@ from fournos.insight.caches import ObjectCaches
 from fournos.web.pages.all_pages import ACTIONS, DOWNLOADS, PAGES, WATCHED
 from fournos.web.pages.fleet import PAGE as FLEET
 from fournos.web.people import TOKEN_HEADER, Members, TrustedProxy
-from fournos.web.render import Assets, Renderer
+from fournos.web.render import Renderer
 from fournos.web.rights import Questions
 from fournos.web.server import WebServer
 from fournos.web.site import Action, Call, Done, Page, Site
@@ -230,9 +230,9 @@ ADMIN = [("*", "*", "")]
 NAMES = Page(name="names", title="Names", path="/names", gather=names, watched=(FOURNOS_JOB,))
 
 
-def renderer(assets: Assets) -> Renderer:
+def renderer() -> Renderer:
     """The renderer with the template of NAMES."""
-    found = Renderer(assets)
+    found = Renderer()
     loader = found._environment.loader
     assert loader is not None
     source = (
@@ -262,15 +262,7 @@ async def stage(
     async with ObjectCaches(api, dict.fromkeys(WATCHED, "")) as caches:
         questions = Questions(WATCHED, caches.namespaces)
         people = Members(api, caches, questions, namespace=NS, monotonic=clock.monotonic, proxy=proxy)
-        assets = Assets()
-        site = Site(
-            caches,
-            clock.now,
-            jobs_namespace="",
-            clusters_namespace="hearth",
-            assets=assets,
-            renderer=renderer(assets),
-        )
+        site = Site(caches, "", "hearth", clock.now, renderer())
         done: list[tuple[str, dict[str, str]]] = []
 
         async def act(call: Call, form: Any) -> Done:

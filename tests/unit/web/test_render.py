@@ -58,7 +58,7 @@ def test_a_name_is_cut_as_each_text_of_a_row() -> None:
 def test_every_page_marks_one_entry_of_the_navigation(page: Page) -> None:
     nav = [Link(each.title, each.path) for each in PAGES if each.in_nav]
     frame = Frame(page.title, nav, page.path, under=page.under)
-    html = Renderer(Assets()).whole(frame, "")
+    html = Renderer().whole(frame, "")
     assert len(re.findall(r'aria-current="(?:page|true)"', html)) == 1
 
 

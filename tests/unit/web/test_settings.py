@@ -45,12 +45,9 @@ def test_the_namespaces_that_are_watched(given: Any) -> None:
 async def test_the_secret_of_the_certificate(given: Any) -> None:
     settings = given(
         FOURNOS_WEB_NAMESPACE="mine",
-        FOURNOS_WEB_CERTIFICATE_SECRET="cert",
-        FOURNOS_WEB_SERVICE="page",
         FOURNOS_WEB_PORT="9443",
     )
-    assert (settings.namespace, settings.certificate_secret) == ("mine", "cert")
-    assert settings.service == "page" and settings.hosts[0] == "page.mine.svc"
+    assert settings.namespace == "mine"
     assert settings.port == 9443
     server = Server()
     api: Any = Connection(server)
@@ -58,7 +55,7 @@ async def test_the_secret_of_the_certificate(given: Any) -> None:
     await asyncio.sleep(5)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    assert "tls.crt" in server.get(SECRET, Key("mine", "cert"))["data"]
+    assert "tls.crt" in server.get(SECRET, Key("mine", "fournos-web-cert"))["data"]
 
 
 async def test_a_proxy_that_names_users_needs_a_secret(given: Any, tmp_path: Path) -> None:

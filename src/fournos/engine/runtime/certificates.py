@@ -16,6 +16,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from cryptography import x509
@@ -327,6 +328,24 @@ class ServingCertificate:
         await self._there.wait()
         assert self._context is not None
         return self._context
+
+
+def serving_tasks(
+    name: str,
+    serve: Callable[[ServingCertificate], Awaitable[None]],
+    api: Api,
+    secret: Key,
+    *,
+    hosts: Sequence[str],
+    clock: Clock,
+    publish: Callable[[bytes], Awaitable[None]] | None = None,
+) -> dict[str, Callable[[], Awaitable[None]]]:
+    """Returns the tasks of an HTTPS server by name: the server itself, and the rotator of its certificate."""
+    certificate = ServingCertificate()
+    rotator = CertRotator(
+        api, secret, hosts=hosts, clock=clock, name=name, show=certificate.show, publish=publish
+    )
+    return {name: partial(serve, certificate), f"{name}-certificate": rotator.run}
 
 
 class CertRotator:

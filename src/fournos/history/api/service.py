@@ -13,7 +13,7 @@ from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import NAMESPACE, Key, uid_of
 from fournos.engine.kube.transport import Backoff
-from fournos.engine.runtime.certificates import CertRotator, ServingCertificate
+from fournos.engine.runtime.certificates import ServingCertificate, serving_tasks
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.webhook.registration import Service
 from fournos.history.api import (
@@ -109,20 +109,15 @@ def api_tasks(
     """
     if not settings.port:
         return {}
-    certificate = ServingCertificate()
-    rotator = CertRotator(
+    return serving_tasks(
+        "history-api",
+        partial(_serve, api, settings, service, clock),
         api,
         Key(settings.namespace, CERTIFICATE),
         hosts=Service(settings.namespace, SERVICE).hosts,
         clock=clock,
-        name="history",
-        show=certificate.show,
         publish=partial(publish, api, namespace=settings.namespace),
     )
-    return {
-        "history-api": partial(_serve, api, settings, service, clock, certificate),
-        "history-certificate": rotator.run,
-    }
 
 
 async def _serve(

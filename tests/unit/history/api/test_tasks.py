@@ -25,7 +25,7 @@ def tasks(settings: HistorySettings, server: Server) -> list[str]:
 def test_without_a_port_there_is_no_api(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tasks(HistorySettings(), Server()) == []
     monkeypatch.setenv("FOURNOS_HISTORY_PORT", "8444")
-    assert tasks(HistorySettings(), Server()) == ["history-api", "history-certificate"]
+    assert tasks(HistorySettings(), Server()) == ["history-api", "history-api-certificate"]
 
 
 @pytest.mark.looptime
@@ -33,7 +33,7 @@ async def test_the_certificate_is_of_the_namespace_of_the_pod(monkeypatch: pytes
     monkeypatch.setenv("FOURNOS_HISTORY_PORT", "8444")
     monkeypatch.setenv("FOURNOS_CONTROLLER_NAMESPACE", "mine")
     settings, server = HistorySettings(), Server()
-    run = api_tasks(Connection(server), settings, None, LoopClock())["history-certificate"]  # type: ignore[arg-type]
+    run = api_tasks(Connection(server), settings, None, LoopClock())["history-api-certificate"]  # type: ignore[arg-type]
     task = asyncio.ensure_future(run())
     await asyncio.sleep(5)
     task.cancel()
