@@ -41,7 +41,7 @@ from fournos.insight.errors import ManifestError
 from fournos.systems.jobs.names import RESULT_NAME
 from fournos.systems.multikueue.config import BadConfigError
 from fournos.systems.multikueue.config import read as read_kueue_config
-from fournos.web.forms import inputs, wanted
+from fournos.web.forms import INPUTS, OTHERS, wanted
 from fournos.web.pages.logs import plain
 from fournos.web.requests import _headers
 
@@ -139,7 +139,7 @@ def _status(text: str) -> None:
 
 
 def _form(text: str) -> None:
-    for form in ({one.path: text for one in inputs()}, {"executionEngine": text, "owner": "a"}):
+    for form in ({one.path: text for one in (*INPUTS, OTHERS)}, {"executionEngine": text, "owner": "a"}):
         asked = wanted({**form, "labels": text, "name": text}, {}, "ns")
         assert asked.wrong or asked.manifest["spec"]
     axis(text)

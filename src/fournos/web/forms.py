@@ -1,19 +1,19 @@
-"""Forms from a schema of the API: fields, their values as texts and back, and the form of a job.  Pure."""
+"""The form of a job: the fields that people use, and all others as YAML.  Pure."""
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
 from typing import Any, Final
 
-from fournos.api.fournosjob import FournosJobSpec
-from fournos.engine.api.crd import schema
+from fournos.api.fournosjob import DEFAULT_PIPELINE
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.formats import dump, load_all
 from fournos.engine.kube.resource import Obj
+from fournos.insight.errors import ManifestError
 from fournos.insight.manifests import assign, check, field_path, place, rename, skeleton
 from fournos.insight.values import SpecDifference, differences, spec_of
 from fournos.web.runs.subject import JobSubject
@@ -27,8 +27,7 @@ class InputKind(StrEnum):
     TEXT = "text"
     NUMBER = "number"
     CHOICE = "choice"
-    LINES = "lines"
-    """A list of texts, one a line."""
+    """true or false."""
     PAIRS = "pairs"
     """A map of texts, one NAME=VALUE a line."""
     YAML = "yaml"
@@ -39,53 +38,49 @@ class Field:
     """One input of the form."""
 
     path: str
-    """Relative to the schema's root, such as hardware.gpuCount; also the name of the input."""
+    """Relative to the spec, such as hardware.gpuCount; also the name of the input."""
     help: str
-    kind: InputKind
-    choices: tuple[str, ...] = ()
+    kind: InputKind = InputKind.TEXT
     default: str = ""
     """What an empty input means; "" if that is nothing."""
-    minimum: int | None = None
-    maximum: int | None = None
-    length: int | None = None
 
 
-def fields(schema: Mapping[str, Any], *, skip: Collection[str] = (), at: str = "") -> Iterator[Field]:
-    """Yields the fields of an object's schema, in its order; those of nested objects in place of these."""
-    for name, property_schema in schema["properties"].items():
-        path = f"{at}{name}"
-        if path in skip:
-            continue
-        if "properties" in property_schema:
-            yield from fields(property_schema, skip=skip, at=f"{path}.")
-        else:
-            yield _field(path, property_schema)
+INPUTS: Final = (
+    Field("owner", "Team or person that the job belongs to."),
+    Field("displayName", "Name for people; empty: the job's own name."),
+    Field("pipeline", "Tekton Pipeline that runs the job.", default=DEFAULT_PIPELINE),
+    Field("cluster", "Cluster to run on; an exclusive job locks it."),
+    Field("hardware.gpuType", "Empty: the execution engine chooses."),
+    Field("hardware.gpuCount", "GPUs that the job needs.", InputKind.NUMBER),
+    Field("exclusive", "Lock the cluster, so that no other job runs there.", InputKind.CHOICE, "true"),
+    Field("priority", "WorkloadPriorityClass."),
+    Field("executionEngine", "The engine's name, and its configuration.", InputKind.YAML),
+    Field("params", "Parameters of the Pipeline: texts, or lists of texts.", InputKind.YAML),
+    Field("env", "Variables for the execution engine.", InputKind.PAIRS),
+)
+_CHANGED: Final = ("cluster", "hardware.gpuType", "hardware.gpuCount", "priority", "executionEngine", "env")
+"""The fields that are changed from one run to the next; those of an earlier job that stay are folded away."""
+LABELS: Final = Field("labels", "Labels of the job, to find it by.", InputKind.PAIRS)
+OTHERS: Final = Field("spec", "All other fields, such as retry: {limit: 2}, or ttl: 7d.", InputKind.YAML)
 
 
-def _field(path: str, schema: Mapping[str, Any]) -> Field:
-    choices: tuple[str, ...] = tuple(schema.get("enum") or ())
-    match schema.get("type"):
-        case "boolean":
-            kind, choices = InputKind.CHOICE, ("true", "false")
-        case "integer":
-            kind = InputKind.NUMBER
-        case "array":
-            kind = InputKind.LINES
-        case "object":
-            texts = (schema.get("additionalProperties") or {}).get("type") == "string"
-            kind = InputKind.PAIRS if texts else InputKind.YAML
-        case _:
-            kind = InputKind.CHOICE if choices else InputKind.TEXT
-    return Field(
-        path,
-        str(schema.get("description") or ""),
-        kind,
-        choices,
-        _scalar(schema.get("default")),
-        schema.get("minimum"),
-        schema.get("maximum"),
-        schema.get("maxLength"),
-    )
+def groups(*, again: bool) -> tuple[list[Field], list[Field]]:
+    """The inputs that are shown at once, and those that are folded away; `again`: to repeat a job."""
+    first = [one for one in INPUTS if one.path in _CHANGED or not again]
+    return first, [*(one for one in INPUTS if one not in first), LABELS, OTHERS]
+
+
+def input_of(path: str) -> str:
+    """The input of a field: its own, the one that holds it, or the first one in it; else that of others."""
+    if path.startswith("metadata"):
+        return LABELS.path if path.startswith("metadata.labels") else path
+    for field in INPUTS:
+        if path == field.path or path.startswith((f"{field.path}.", f"{field.path}[")):
+            return field.path
+    return next((field.path for field in INPUTS if field.path.startswith(f"{path}.")), path and OTHERS.path)
+
+
+# --- values as texts, and back --------------------------------------------------------------------
 
 
 def text_of(field: Field, value: Any) -> str:
@@ -93,13 +88,13 @@ def text_of(field: Field, value: Any) -> str:
     if value is None:
         return ""
     match field.kind:
-        case InputKind.LINES:
-            return "\n".join(map(str, value))
         case InputKind.PAIRS:
             return "\n".join(f"{name}={_line(str(one))}" for name, one in value.items())
         case InputKind.YAML:
             return dump(value, width=100)
-    return _scalar(value)
+        case InputKind.CHOICE:
+            return "true" if value else "false"
+    return str(value)
 
 
 def value_of(field: Field, text: str) -> Any:
@@ -111,9 +106,9 @@ def value_of(field: Field, text: str) -> Any:
         case InputKind.NUMBER:
             return _number(given.strip())
         case InputKind.CHOICE:
-            return _choice(field, given.strip())
-        case InputKind.LINES:
-            return [line.strip() for line in given.splitlines() if line.strip()]
+            if given.strip() not in ("true", "false"):
+                raise ValueError("write one of true, false")
+            return given.strip() == "true"
         case InputKind.PAIRS:
             return dict(_pair(line) for line in given.splitlines() if line.strip())
         case InputKind.YAML:
@@ -121,38 +116,11 @@ def value_of(field: Field, text: str) -> Any:
     return given.strip()
 
 
-def values_of(inputs: Collection[Field], form: Mapping[str, str]) -> tuple[dict[str, Any], list[Violation]]:
-    """Returns path → value of the inputs that are not empty, and what is wrong with the others."""
-    values: dict[str, Any] = {}
-    wrong: list[Violation] = []
-    for field in inputs:
-        try:
-            value = value_of(field, form.get(field.path, ""))
-        except ValueError as error:
-            wrong.append(Violation(f"spec.{field.path}", str(error), "form"))
-            continue
-        if value is not None:
-            values[field.path] = value
-    return values, wrong
-
-
-def _scalar(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "" if value is None else str(value)
-
-
 def _number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
         raise ValueError("write a whole number") from None
-
-
-def _choice(field: Field, text: str) -> Any:
-    if text not in field.choices:
-        raise ValueError(f"write one of {', '.join(field.choices)}")
-    return text == "true" if field.choices == ("true", "false") else text
 
 
 def _pair(line: str) -> tuple[str, str]:
@@ -187,55 +155,6 @@ def _mapping(text: str) -> dict[str, Any]:
 # --- the form of a job ----------------------------------------------------------------------------
 
 
-_LEFT_OUT: Final = ("apiVersion", "kind", "metadata", "shutdown")
-_FIRST: Final = (
-    "owner",
-    "displayName",
-    "pipeline",
-    "cluster",
-    "hardware.gpuType",
-    "hardware.gpuCount",
-    "exclusive",
-    "priority",
-    "executionEngine",
-    "env",
-)
-"""The fields that most jobs need; the others are folded away."""
-_CHANGED: Final = (
-    "cluster",
-    "hardware.gpuType",
-    "hardware.gpuCount",
-    "priority",
-    "executionEngine",
-    "env",
-)
-"""The fields that are changed from one run to the next; those of an earlier job that stay are folded away."""
-LABELS: Final = Field("labels", "Labels of the job, to find it by.", InputKind.PAIRS)
-
-
-@cache
-def inputs() -> tuple[Field, ...]:
-    """The inputs of the spec, in the order of its schema."""
-    return tuple(fields(schema(FournosJobSpec), skip=_LEFT_OUT))
-
-
-def groups(*, again: bool) -> tuple[list[Field], list[Field]]:
-    """The inputs that are shown at once, and those that are folded away; `again`: to repeat a job."""
-    first = _CHANGED if again else _FIRST
-    by_path = {one.path: one for one in inputs()}
-    return [by_path[path] for path in first], [one for one in inputs() if one.path not in first]
-
-
-def input_of(path: str) -> str:
-    """The input of a field: its own, the one that holds it, or the first one in it; else the path."""
-    if path.startswith("metadata.labels"):
-        return LABELS.path
-    for field in inputs():
-        if path == field.path or path.startswith((f"{field.path}.", f"{field.path}[")):
-            return field.path
-    return next((field.path for field in inputs() if field.path.startswith(f"{path}.")), path)
-
-
 @dataclass(frozen=True, slots=True)
 class AskedJob:
     """The job that a filled-in form makes."""
@@ -247,18 +166,26 @@ class AskedJob:
 
 def wanted(form: Mapping[str, str], base: Obj, namespace: str) -> AskedJob:
     """Returns the job of a filled-in form.  Metadata of `base` are kept where the form has none."""
-    values, wrong = values_of(inputs(), form)
+    values: dict[str, Any] = {}
+    wrong: list[Violation] = []
+    for field in (OTHERS, *INPUTS, LABELS):
+        try:
+            values[field.path] = value_of(field, form.get(field.path, ""))
+        except ValueError as error:
+            at = "metadata.labels" if field is LABELS else "spec" if field is OTHERS else f"spec.{field.path}"
+            wrong.append(Violation(at, str(error), "form"))
     manifest = skeleton()
     own = base.get("metadata") or {}
     manifest["metadata"] = {name: value for name, value in own.items() if name not in ("labels", "namespace")}
-    manifest["spec"] = {}
+    if labels := values.pop(LABELS.path, None):
+        manifest["metadata"]["labels"] = labels
+    manifest["spec"] = values.pop(OTHERS.path, None) or {}
     for path, value in values.items():
-        assign(manifest, field_path(path), value, asked=path)
-    try:
-        labels = value_of(LABELS, form.get(LABELS.path, ""))
-        manifest["metadata"] |= {"labels": labels} if labels else {}
-    except ValueError as error:
-        wrong.append(Violation("metadata.labels", str(error), "form"))
+        try:
+            if value is not None:
+                assign(manifest, field_path(path), value, asked=path)
+        except ManifestError as error:  # in the other fields stands a text in place of a map
+            wrong.append(Violation("spec", error.message, "form"))
     rename(manifest, name=form.get("name", "").strip() or None, generate_name=None)
     place(manifest, asked=None, otherwise=namespace)
     return AskedJob(manifest, tuple(dict.fromkeys(wrong or check(manifest))))
@@ -266,12 +193,15 @@ def wanted(form: Mapping[str, str], base: Obj, namespace: str) -> AskedJob:
 
 def filled(manifest: Obj) -> dict[str, str]:
     """Returns the inputs of a form for a manifest."""
+    others: dict[str, Any] = copy.deepcopy(dict(spec_of(manifest)))
     form = {LABELS.path: text_of(LABELS, (manifest.get("metadata") or {}).get("labels") or None)}
-    for field in inputs():
-        value: Any = spec_of(manifest)
-        for part in field.path.split("."):
-            value = (value or {}).get(part)
-        form[field.path] = text_of(field, value)
+    for field in INPUTS:
+        holder, _, name = field.path.rpartition(".")
+        holding = others.get(holder) if holder else others
+        form[field.path] = text_of(field, holding.pop(name, None) if isinstance(holding, dict) else None)
+        if holder and not holding:
+            others.pop(holder, None)
+    form[OTHERS.path] = text_of(OTHERS, others or None)
     return form
 
 
@@ -297,7 +227,7 @@ def changes(origin: Origin, asked: AskedJob) -> list[SpecDifference]:
 
 
 def _meaning(path: str, value: Any) -> Any:
-    if field := {one.path: one for one in inputs()}.get(path):
-        return text_of(field, value) or field.default
-    holds_fields = any(one.path.startswith(f"{path}.") for one in inputs())
-    return None if value == {} and holds_fields else value
+    field = next((one for one in INPUTS if one.path == path), None)
+    if field is None:
+        return value
+    return text_of(field, value) or field.default

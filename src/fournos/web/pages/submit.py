@@ -1,4 +1,4 @@
-"""A new job: a form from the schema, a preview, and what exists to choose from."""
+"""A new job: a form, a preview, and what exists to choose from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from fournos.insight.source import Source, or_error
 from fournos.insight.values import name_of, namespaces, spec_of
 from fournos.web.errors import PageError
 from fournos.web.forms import (
-    LABELS,
     AskedJob,
     Origin,
     changes,
@@ -107,12 +106,11 @@ async def _data(
         wrong.setdefault(input_of(violation.field.removeprefix("spec.")), []).append(violation.message)
     first, others = groups(again=origin is not None)
     differs = {input_of(one.path) for one in changes(origin, asked)} if origin and asked else set()
-    folded = {*(field.path for field in others), LABELS.path, *(["metadata.namespace"] if origin else [])}
+    folded = {*(field.path for field in others), *(["metadata.namespace"] if origin else [])}
     return {
         "origin": origin,
         "first": first,
         "others": others,
-        "labels": LABELS,
         "open": bool(folded & {*wrong, *differs}),
         "form": form,
         "wrong": wrong,

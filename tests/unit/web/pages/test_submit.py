@@ -9,28 +9,23 @@ from typing import Any
 
 import pytest
 
-from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.kinds import PIPELINE
 from fournos.client.submission import repeat
-from fournos.engine.api.crd import schema
 from fournos.engine.kube.errors import AlreadyExistsError, ForbiddenError, InvalidError, KubeError
 from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
 from fournos.history.records import Detail, body
 from fournos.insight.values import SpecDifference
 from fournos.web.errors import PageError
 from fournos.web.forms import (
+    INPUTS,
+    LABELS,
     LARGEST,
-    Field,
-    InputKind,
+    OTHERS,
     Origin,
     changes,
-    fields,
     filled,
-    groups,
-    inputs,
     text_of,
     value_of,
-    values_of,
     wanted,
 )
 from fournos.web.pages import submit
@@ -82,9 +77,11 @@ async def test_who_may_not_create_jobs_sees_no_button() -> None:
 
 
 async def test_all_violations_are_shown_at_once_with_what_was_typed() -> None:
-    status, html = await preview(Api(), {**FORM, "hardware.gpuCount": "", "ttl": "soon", "do": "submit"})
+    status, html = await preview(
+        Api(), {**FORM, "hardware.gpuCount": "", "spec": "ttl: soon", "do": "submit"}
+    )
     assert status == 422
-    assert 'id="wrong-hardware.gpuType"' in html and 'id="wrong-ttl"' in html and 'value="soon"' in html
+    assert 'id="wrong-hardware.gpuType"' in html and 'id="wrong-spec"' in html and "ttl: soon" in html
     assert "<details open><summary>All other fields" in html
 
 
@@ -119,7 +116,7 @@ async def test_a_job_is_submitted_and_shown() -> None:
     ("error", "at"),
     [
         (AlreadyExistsError('fournosjobs "one" already exists', status=409), "metadata.name"),
-        (InvalidError('FournosJob "one" is invalid: spec.ttl: Invalid value: "x"', status=422), "ttl"),
+        (InvalidError('FournosJob "one" is invalid: spec.ttl: Invalid value: "x"', status=422), "spec"),
         (InvalidError("no <b>room</b> here", status=422), ""),
     ],
 )
@@ -211,9 +208,9 @@ async def test_what_is_changed_from_run_to_run_comes_first() -> None:
         *("from", "uid", "name", "cluster", "hardware.gpuType", "hardware.gpuCount"),
         *("priority", "executionEngine", "env"),
     ]
-    assert {"owner", "pipeline", "displayName", "exclusive", "retry.limit", "labels"} <= set(
-        re.findall(r'name="([\w.]+)"', rest)
-    )
+    folded = {"owner", "displayName", "pipeline", "exclusive", "params", "labels", "spec"}
+    assert set(re.findall(r'name="([\w.]+)"', rest)) == folded | {"do"}
+    assert "limit: 2" in rest, "what has no field of its own is kept"
     assert "<h1>Resubmit old</h1>" in html and "<details><summary>All other fields" in html
 
 
@@ -235,7 +232,7 @@ async def test_a_preview_without_a_change_says_so() -> None:
     assert "The spec is that of old, without a change." in text(html)
 
 
-@pytest.mark.parametrize("change", [{"ttl": "1h"}, {"ttl": "soon"}, {"labels": "y"}])
+@pytest.mark.parametrize("change", [{"spec": "ttl: 1h"}, {"spec": "ttl: soon"}, {"labels": "y"}])
 async def test_a_folded_field_that_is_changed_or_wrong_is_unfolded(change: dict[str, str]) -> None:
     api = Api(old())
     _, html = await preview(api, {**await form_of(api), **change, "do": "preview"})
@@ -309,7 +306,7 @@ CHANGES: list[tuple[dict[str, str], list[tuple[str, Any, Any]]]] = [
     ({"exclusive": "", "pipeline": " "}, []),  # the defaults
     ({"exclusive": "false"}, [("exclusive", True, False)]),
     ({"hardware.gpuCount": "4"}, [("hardware.gpuCount", 2, 4)]),
-    ({"timeouts.pipeline": ""}, [("timeouts.pipeline", "1h", None)]),
+    ({"spec": "secretRefs: [a]"}, [("timeouts.pipeline", "1h", None)]),
     (
         {"env": "MODEL=llama\nA.B=1\nEMPTY="},
         [("env.EMPTY", None, ""), ("env.TEXT", "two\nlines", None)],
@@ -318,7 +315,7 @@ CHANGES: list[tuple[dict[str, str], list[tuple[str, Any, Any]]]] = [
         {"executionEngine": "forge: {args: [1, 2]}"},
         [("executionEngine.forge.args", [1], [1, 2]), ("executionEngine.forge.project", "p", None)],
     ),
-    ({"secretRefs": "a\nb"}, [("secretRefs", ["a"], ["a", "b"])]),
+    ({"spec": "secretRefs: [a, b]\ntimeouts: {pipeline: 1h}"}, [("secretRefs", ["a"], ["a", "b"])]),
 ]
 
 
@@ -330,29 +327,23 @@ def test_changes_of_the_form(change: dict[str, str], differs: list[tuple[str, An
     assert found == [SpecDifference(*one) for one in differs]
 
 
-def test_each_field_of_the_spec_can_be_written() -> None:
-    for again in (True, False):
-        first, others = groups(again=again)
-        assert {one.path for one in (*first, *others)} == {one.path for one in inputs()}
-    roots = {one.path.partition(".")[0] for one in inputs()}
-    assert set(schema(FournosJobSpec)["properties"]) - roots == {"apiVersion", "kind", "metadata", "shutdown"}
+# --- values as texts and back, and what is refused ------------------------------------------------
 
 
-# --- Forms from a schema: fields, values as texts and back, and what is refused -------------------
+FIELDS = {one.path: one for one in (*INPUTS, LABELS, OTHERS)}
 
 
-FIELDS = {one.path: one for one in fields(schema(FournosJobSpec), skip=("metadata", "kind", "apiVersion"))}
+def test_a_job_with_every_kind_of_field_survives_the_form() -> None:
+    hardware = {"gpuTypes": ["h200", "a100"], "gpuCount": 2}
+    spec = {**BASE, "exclusive": False, "hardware": hardware, "params": {"model": ["a", "b"]}}
+    base = origin(spec)
+    again = wanted(filled(base.manifest), base.manifest, NS)
+    assert again.manifest["spec"] == spec
 
 
-def test_the_fields_are_those_of_the_schema() -> None:
-    assert FIELDS["hardware.gpuCount"].kind is InputKind.NUMBER and FIELDS["hardware.gpuCount"].minimum == 1
-    assert FIELDS["exclusive"].choices == ("true", "false") and FIELDS["exclusive"].default == "true"
-    assert FIELDS["shutdown"].choices == ("Stop", "Terminate")
-    assert FIELDS["executionEngine"].kind is InputKind.YAML
-    assert FIELDS["env"].kind is InputKind.PAIRS
-    assert FIELDS["secretRefs"].kind is InputKind.LINES
-    assert {"timeouts.finally", "retry.limit", "displayName"} <= FIELDS.keys()
-    assert all(one.help for one in FIELDS.values())
+def test_a_field_may_not_contradict_the_others() -> None:
+    (wrong,) = wanted({**FORM, "spec": "hardware: many"}, {}, NS).wrong[:1]
+    assert (wrong.field, "spec.hardware is not a map" in wrong.message) == ("spec", True)
 
 
 @pytest.mark.parametrize(
@@ -361,8 +352,6 @@ def test_the_fields_are_those_of_the_schema() -> None:
         ("owner", "ann"),
         ("hardware.gpuCount", 4),
         ("exclusive", False),
-        ("shutdown", "Stop"),
-        ("secretRefs", ["one", "two"]),
         ("env", {"A": "1=2", "B": "two\nlines", "C": '"quoted"', "D": "", "E": "a\u2028b\x0b"}),
         ("executionEngine", {"forge": {"args": ["a: b", 1, None], "text": "x\ny\n"}}),
     ],
@@ -396,10 +385,8 @@ def test_what_cannot_be_meant_is_refused(path: str, text: str, why: str) -> None
 
 
 def test_all_wrong_fields_are_named_at_once() -> None:
-    found: list[Field] = list(FIELDS.values())
-    values, wrong = values_of(found, {"owner": "ann", "exclusive": "x", "retry.limit": "y"})
-    assert values == {"owner": "ann"}
-    assert {one.field for one in wrong} == {"spec.exclusive", "spec.retry.limit"}
+    found = wanted({"owner": "ann", "exclusive": "x", "hardware.gpuCount": "y", "spec": "["}, {}, NS)
+    assert {one.field for one in found.wrong} == {"spec.exclusive", "spec.hardware.gpuCount", "spec"}
 
 
 @pytest.mark.parametrize(
