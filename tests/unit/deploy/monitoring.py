@@ -6,12 +6,11 @@ import json
 import re
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from devcluster import manifests
+from tests.unit.deploy.shipped import ROOT
 
-ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "deploy" / "monitoring"
 _PARTS = re.compile(r"_(bucket|sum|count)$")
 _NAME = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")

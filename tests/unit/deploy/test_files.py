@@ -6,34 +6,15 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from devcluster import manifests
 from fournos.systems.clusters.settings import ClusterSettings
+from tests.unit.deploy.shipped import ROOT, documents, everything, shipped
 
-ROOT = Path(__file__).parents[3]
 RBAC = sorted((ROOT / "manifests" / "rbac").glob("*.yaml"))
 APPLIED_WITH_ENVSUBST = [*RBAC, ROOT / "manifests" / "secrets-ns-rbac.yaml"]
-YAML = sorted(
-    path for folder in ("config", "dev", "manifests", "deploy") for path in (ROOT / folder).rglob("*.yaml")
-)
-
-
-@cache
-def documents(path: Path) -> list[dict[str, Any]]:
-    """To be read only: all callers get the same."""
-    return manifests.parse(path.read_text())
-
-
-def everything(kind: str) -> Iterator[tuple[Path, dict[str, Any]]]:
-    for path in YAML:
-        for document in documents(path):
-            if document["kind"] == kind:
-                yield path, document
 
 
 @pytest.mark.parametrize("path", APPLIED_WITH_ENVSUBST, ids=lambda path: path.name)
@@ -44,22 +25,6 @@ def test_envsubst_meets_only_the_two_namespaces(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "config" / "forge" / "workflows").glob("*.yaml")), ids=str)
 def test_workflows_name_the_namespace_for_envsubst(path: Path) -> None:
     assert "$NAMESPACE/forge-core:latest" in path.read_text()
-
-
-def deployed() -> list[tuple[Path, dict[str, Any]]]:
-    """Returns the files and pods of our eight Deployments."""
-    ours = [
-        (path, deployment["spec"]["template"]["spec"])
-        for path, deployment in everything("Deployment")
-        if "serviceAccountName" in deployment["spec"]["template"]["spec"]
-    ]
-    assert len(ours) == 8
-    return ours
-
-
-def test_no_variable_of_a_service_is_taken_for_a_setting() -> None:
-    """The Service fournos-web gives its pods FOURNOS_WEB_PORT=tcp://…, and the page would not start."""
-    assert [str(path) for path, pod in deployed() if pod.get("enableServiceLinks") is not False] == []
 
 
 def test_kustomize_has_every_rbac_file() -> None:
@@ -104,51 +69,14 @@ def test_the_resolver_may_read_and_patch_jobs_and_nothing_else() -> None:
     ]
 
 
-def test_the_deployments_are_hardened() -> None:
-    for _, pod in deployed():
-        (container,) = pod["containers"]
-        assert pod["securityContext"]["runAsNonRoot"] is True
-        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        assert container["securityContext"] == {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        }
-
-
-def test_a_slow_start_is_not_ended_by_the_liveness_probe() -> None:
-    for _, pod in deployed():
-        for container in pod["containers"]:
-            startup = container["startupProbe"]
-            assert startup["httpGet"] == container["livenessProbe"]["httpGet"]
-            assert startup["periodSeconds"] * startup["failureThreshold"] >= 300
-
-
-@pytest.mark.parametrize(("name", "replicas"), [("fournos", 2), ("hearth", 1), ("fournos-multikueue", 2)])
-def test_the_deployments_have_one_name_replicas_and_probes(name: str, replicas: int) -> None:
-    (deployment,) = (found for _, found in everything("Deployment") if found["metadata"]["name"] == name)
-    pod = deployment["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    assert deployment["spec"]["replicas"] == replicas
-    assert pod["serviceAccountName"] == container["name"] == name
-    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
-    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
-
-
 def test_hearth_is_called_hearth_and_has_every_setting_of_its_readme() -> None:
-    (deployment,) = (found for _, found in everything("Deployment") if found["metadata"]["name"] == "hearth")
-    assert deployment["metadata"]["namespace"] == "hearth"
-    assert deployment["spec"]["template"]["metadata"]["labels"] == {"app": "hearth"}
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    settings = ClusterSettings()
-    for variable in container["env"]:
-        if variable["name"].startswith("FOURNOS_METRICS_"):
-            continue
-        name = variable["name"].removeprefix("HEARTH_").lower()
-        assert type(getattr(settings, name))(variable["value"]) == getattr(settings, name)
-    (application,) = manifests.parse((ROOT / "argocd" / "app-hearth.yaml").read_text())
-    ignored = {entry["kind"] for entry in application["spec"]["ignoreDifferences"]}
-    assert ignored == {"Deployment", "ClusterQueue", "ResourceFlavor"}
+    hearth, settings = shipped("clusters"), ClusterSettings()
+    assert hearth.deployment["metadata"]["name"] == hearth.deployment["metadata"]["namespace"] == "hearth"
+    assert hearth.pod["metadata"]["labels"] == {"app": "hearth"}
+    for variable, value in hearth.environment.items():
+        if variable != "FOURNOS_METRICS_PORT":
+            name = variable.removeprefix("HEARTH_").lower()
+            assert type(getattr(settings, name))(value) == getattr(settings, name)
 
 
 def test_quotas_follow_the_order_of_covered_resources() -> None:

@@ -59,7 +59,11 @@ def test_coverage(tmp_path: Path) -> None:
 def test_a_source_distribution_has_them_once() -> None:
     """The builder would follow the link, and copy what is behind it."""
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
-    links = {f"/{path.name}" for path in ROOT.iterdir() if path.is_symlink() and path.is_dir()}
+    links = {
+        f"/{path.name}"
+        for path in ROOT.iterdir()
+        if path.is_symlink() and path.is_dir() and path.name[0] != "."
+    }
     assert links == {"/hearth"} <= set(build["sdist"]["exclude"])
 
 

@@ -17,22 +17,15 @@ from dev.engine import Engine
 from devcluster import DevclusterError, manifests
 from fournos import __version__
 from tests.fakes import engine as fake
-from tests.unit.deploy.test_files import ROOT, everything
+from tests.unit.deploy.shipped import FOLDERS, ROOT, everything, shipped
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def containers() -> Iterator[tuple[str, dict[str, Any]]]:
-    for path, deployment in everything("Deployment"):
-        if "selector" not in deployment["spec"]:
-            continue  # a patch of an overlay, on a Deployment that names its image
-        for container in deployment["spec"]["template"]["spec"]["containers"]:
-            yield str(path.relative_to(ROOT)), container
-
-
-@pytest.mark.parametrize(("path", "container"), list(containers()), ids=lambda value: str(value)[:60])
-def test_a_deployment_names_this_version(path: str, container: dict[str, Any]) -> None:
+@pytest.mark.parametrize("part", FOLDERS)
+def test_a_deployment_names_this_version(part: str) -> None:
     """`latest` with IfNotPresent is whatever a node happened to pull first."""
+    container = shipped(part).container
     repository, _, tag = container["image"].rpartition(":")
     assert repository in publish.REPOSITORIES
     assert (tag, container["imagePullPolicy"]) == (__version__, "IfNotPresent")
@@ -131,16 +124,16 @@ def test_openshift_rolls_hearth_out() -> None:
     pushed = publish.tags("refs/heads/main", COMMIT, __version__)
     assert tag["from"] == {"kind": "DockerImage", "name": f"quay.io/rh_perfscale/hearth:{pushed[1]}"}
     assert tag["importPolicy"] == {"scheduled": True}
-    (hearth,) = (found for _, found in everything("Deployment") if found["metadata"]["name"] == "hearth")
-    (trigger,) = json.loads(hearth["metadata"]["annotations"]["image.openshift.io/triggers"])
+    hearth = shipped("clusters")
+    (trigger,) = json.loads(hearth.deployment["metadata"]["annotations"]["image.openshift.io/triggers"])
     meta = stream["metadata"]
     assert trigger["from"] == {
         "kind": "ImageStreamTag",
         "name": f"{meta['name']}:{tag['name']}",
         "namespace": meta["namespace"],
     }
-    (container,) = hearth["spec"]["template"]["spec"]["containers"]
-    assert trigger["fieldPath"] == f'spec.template.spec.containers[?(@.name=="{container["name"]}")].image'
+    name = hearth.container["name"]
+    assert trigger["fieldPath"] == f'spec.template.spec.containers[?(@.name=="{name}")].image'
 
 
 def test_argo_reads_this_repository_and_leaves_the_image_to_the_trigger() -> None:
