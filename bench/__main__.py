@@ -1,6 +1,6 @@
-"""`python -m bench` with the name of a part, such as lifecycle or client.
+"""`python -m bench` with the name of a part, such as lifecycle.
 
-Without a name all parts run but those of scale and faults, which take longer.
+Without a name those parts run that no fault disturbs and that take minutes.
 """
 
 from __future__ import annotations
@@ -8,27 +8,37 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from dataclasses import asdict
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 
 from bench import (
+    ceiling,
     check,
-    comparison,
     dispatch,
+    failover,
     history,
     lifecycle,
+    outage,
     report,
-    scale,
+    soak,
+    start,
+    upstream,
     web,
 )
+from bench.published_operators import PUBLISHED
 from devcluster import DevclusterError
 
-EVERYTHING = ("lifecycle", "dispatch", "history", "web")
-_PARTS = (*EVERYTHING, *scale.PARTS, "check")
-_RESULTS = Path(__file__).resolve().parent / "results"
+EVERYTHING: Final = ("lifecycle", "dispatch", "history", "web")
+_RESULTS: Final = Path(__file__).resolve().parent / "results"
+_LOAD: Final = {
+    "slots": (10, "jobs that run"),
+    "rate": (4.0, "runs that end a second"),
+}
+_LIVE: Final = {"live": (30, "jobs that live at a time")}
 
 
 def _sizes(text: str) -> list[int]:
@@ -38,45 +48,122 @@ def _sizes(text: str) -> list[int]:
     return sizes
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One measurement."""
+
+    help: str
+    measure: Callable[..., Coroutine[Any, Any, report.Result]]
+    """Takes the name of the cluster, `directory` for logs, `keep`, and the options."""
+    options: Mapping[str, tuple[Any, str]]
+    """Parameter of `measure` → default and help."""
+
+    def add(self, parser: argparse.ArgumentParser) -> None:
+        for name, (default, words) in self.options.items():
+            option = f"--{name.replace('_', '-')}"
+            if default is False:
+                parser.add_argument(option, action="store_true", help=words)
+                continue
+            kinds: dict[type, Callable[[str], Any]] = {list: _sizes, type(None): Path}
+            kind = kinds.get(type(default), type(default))
+            shown = ",".join(map(str, default)) if isinstance(default, list) else default
+            parser.add_argument(
+                option, type=kind, default=default, help=words if default is None else f"{words} ({shown})"
+            )
+
+    def arguments(self, options: argparse.Namespace) -> dict[str, Any]:
+        """Returns the options that are the part's own."""
+        return {name: getattr(options, name) for name in self.options}
+
+
+PARTS: Final = {
+    "lifecycle": Part(
+        "jobs from submission to Succeeded",
+        lifecycle.measure,
+        {
+            "jobs": ([1, 30, 500], "sizes of the rounds; 1 means 20 jobs, one after the other"),
+            "durable": (False, "etcd waits for the disk; Kueue and the API server as shipped"),
+        },
+    ),
+    "dispatch": Part(
+        "jobs to two workers, by our adapter and Kueue's",
+        dispatch.measure,
+        {"jobs": ([1, 100], "sizes of the rounds; 1 means 10 jobs, one after the other")},
+    ),
+    "history": Part(
+        "pages of a history with many jobs; no cluster", history.measure, {"jobs": (history.JOBS, "jobs")}
+    ),
+    "web": Part(
+        "the page with many live jobs and open tabs",
+        web.measure,
+        {
+            "jobs": (web.JOBS, "live jobs"),
+            "reads": (20, "reads of each page"),
+            "tabs": (20, "open tabs"),
+            "seconds": (20.0, "how long the tabs are open"),
+        },
+    ),
+    "ceiling": Part(
+        "Kueue alone, and each system beside it",
+        ceiling.measure,
+        {"jobs": (300, "objects of each system"), "turns": (1, "how often all are measured")},
+    ),
+    "failover": Part(
+        "leaders that are killed or end at a SIGTERM, under load",
+        failover.measure,
+        {
+            "kills": (3, "leaders that are killed"),
+            "graceful": (3, "leaders that end at a SIGTERM"),
+            **_LIVE,
+            **_LOAD,
+        },
+    ),
+    "outage": Part(
+        "the API server hangs or is gone, under load",
+        outage.measure,
+        {
+            "seconds": (20.0, "how long each lasts"),
+            "hows": (",".join(outage.HOWS), "how it is away"),
+            "window": (10.0, "seconds in which requests are counted"),
+            **_LOAD,
+        },
+    ),
+    "start": Part(
+        "the start of an operator beside many live jobs", start.measure, {"jobs": (1000, "live jobs")}
+    ),
+    "soak": Part(
+        "short jobs without a pause, sampled",
+        soak.measure,
+        {
+            "minutes": (10.0, "how long"),
+            "every": (5.0, "seconds between samples"),
+            "kill_every": (0.0, "minutes between kills of the leader; 0: none"),
+            "enable": ("jobs", "parts of the operator"),
+            **_LIVE,
+            **_LOAD,
+        },
+    ),
+    "upstream": Part(
+        "published operators, of checkouts of yours",
+        upstream.measure,
+        {
+            **{name: (None, f"your checkout of the published operator `{name}`") for name in PUBLISHED},
+            "python": (None, "Fournos' interpreter (DIR/.venv/bin/python)"),
+            "jobs": (60, "objects together"),
+            "turns": (1, "how many turns each takes"),
+        },
+    ),
+}
+
+
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--json", type=Path, metavar="FILE", help="where the numbers go (bench/results/…)")
     common.add_argument("--cluster", default="bench", help="name of the local cluster that is made (bench)")
     common.add_argument("--keep", action="store_true", help="do not take the cluster down at the end")
-    common.add_argument("--profile", type=Path, metavar="FILE", help="run the operator under cProfile")
-    parts = parser.add_subparsers(dest="part", metavar=f"{{{','.join(_PARTS)}}}")
-    life = parts.add_parser("lifecycle", parents=[common], help="jobs from submission to Succeeded")
-    life.add_argument(
-        "--jobs",
-        type=_sizes,
-        default=[1, 30, 500],
-        metavar="1,30,500",
-        help="sizes of the rounds; 1 means 20 jobs, one after the other",
-    )
-    life.add_argument(
-        "--against",
-        type=Path,
-        metavar="DIR",
-        help="take turns with the operator of another checkout, such as a git worktree of an earlier commit",
-    )
-    life.add_argument(
-        "--durable", action="store_true", help="etcd waits for the disk; Kueue and the API server as shipped"
-    )
-    life.add_argument("--turns", type=int, default=2, metavar="2", help="how many turns each takes (2)")
-    away = parts.add_parser(
-        "dispatch", parents=[common], help="jobs to two workers, by our adapter and Kueue's"
-    )
-    away.add_argument("--jobs", type=_sizes, default=[1, 100], metavar="1,100", help="sizes of the rounds")
-    past = parts.add_parser("history", parents=[common], help="pages of a history with many jobs; no cluster")
-    past.add_argument("--jobs", type=int, default=history.JOBS, metavar="200000")
-    past.add_argument("--durable", action="store_true", help="PostgreSQL waits for the disk")
-    page = parts.add_parser("web", parents=[common], help="the page with many live jobs and open tabs")
-    page.add_argument("--jobs", type=int, default=web.JOBS, metavar="10000")
-    page.add_argument("--reads", type=int, default=web.READS, metavar="20", help="reads of each page (20)")
-    page.add_argument("--tabs", type=int, default=web.TABS, metavar="200", help="open tabs (200)")
-    page.add_argument("--seconds", type=float, default=web.SECONDS, help="how long jobs change (10)")
-    for name, part in scale.PARTS.items():
+    parts = parser.add_subparsers(dest="part", required=True)
+    for name, part in PARTS.items():
         part.add(parts.add_parser(name, parents=[common], help=part.help))
     committed = parts.add_parser("check", help="compare the ratios of a result with bench/ranges.yaml")
     committed.add_argument("file", type=Path, metavar="FILE", nargs="+", help="what a part wrote with --json")
@@ -85,12 +172,8 @@ def _arguments() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
-    parts = [given] if given else [[part] for part in EVERYTHING]
-    parser = _arguments()
-    for words in parts:
-        options = parser.parse_args(words)
-        if options.part is None:
-            parser.error(f"say one of {', '.join(_PARTS)}")
+    for words in [given] if given else [[part] for part in EVERYTHING]:
+        options = _arguments().parse_args(words)
         if options.part == "check":
             return check.main(options.file)
         try:
@@ -102,59 +185,16 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _measure(options: argparse.Namespace) -> None:
-    console = Console()
+    console, part = Console(), PARTS[options.part]
     surroundings = report.surroundings()
     directory = _RESULTS / options.part
     directory.mkdir(parents=True, exist_ok=True)
-    common: dict[str, Any] = {
-        "directory": directory,
-        "profile": options.profile,
-        "keep": options.keep,
-    }
-    if options.part == "lifecycle" and options.against:
-        turns = asyncio.run(
-            comparison.compare(
-                options.cluster,
-                options.jobs,
-                against=options.against.resolve(),
-                turns=options.turns,
-                directory=directory,
-                keep=options.keep,
-            )
-        )
-        report.show_comparison(comparison.summary(turns), console)
-        numbers: dict[str, Any] = {"comparison": [each.to_json() for each in turns]}
-    elif options.part == "lifecycle":
-        rounds = asyncio.run(
-            lifecycle.measure(options.cluster, options.jobs, durable=options.durable, **common)
-        )
-        report.show_rounds(rounds, console)
-        numbers = {"lifecycle": [each.to_json() for each in rounds]}
-    elif options.part in scale.PARTS:
-        numbers = {options.part: scale.PARTS[options.part].run(options, directory, console)}
-    elif options.part == "history":
-        filled = asyncio.run(history.measure(options.jobs, durable=options.durable))
-        report.show_history(filled, console)
-        numbers = {"history": [each.to_json() for each in filled]}
-    elif options.part == "dispatch":
-        taken = asyncio.run(dispatch.measure(options.cluster, options.jobs, keep=options.keep))
-        report.show_dispatch(taken, console)
-        numbers = {"dispatch": [asdict(each) for each in taken]}
-    else:
-        page = asyncio.run(
-            web.measure(
-                options.cluster,
-                options.jobs,
-                reads=options.reads,
-                tabs=options.tabs,
-                seconds=options.seconds,
-                keep=options.keep,
-            )
-        )
-        report.show_web(page, console)
-        numbers = {"web": page.to_json()}
+    measured = asyncio.run(
+        part.measure(options.cluster, directory=directory, keep=options.keep, **part.arguments(options))
+    )
+    report.show(options.part, measured, console)
     path = options.json or _RESULTS / f"{options.part}.json"
-    report.write(path, {"surroundings": surroundings, **numbers})
+    report.write(path, {"surroundings": surroundings, options.part: measured.to_json()})
     console.print(f"Numbers: {path}")
 
 

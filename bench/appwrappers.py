@@ -73,16 +73,16 @@ class Node(Onlooker):
         self.note(name, "ended")
 
 
-def wrapper(name: str) -> dict[str, Any]:
-    """Returns an AppWrapper with one pod that requests one slot."""
+def pod_spec() -> dict[str, Any]:
+    """Returns the spec of a pod that requests one slot."""
     slots = {SLOT_RESOURCE: "1"}
     container = {"name": "main", "image": "busybox", "resources": {"requests": slots, "limits": slots}}
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"restartPolicy": "Never", "containers": [container]},
-    }
+    return {"restartPolicy": "Never", "containers": [container]}
+
+
+def wrapper(name: str) -> dict[str, Any]:
+    """Returns an AppWrapper with one such pod."""
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": pod_spec()}
     return {
         "apiVersion": APPWRAPPER.api_version,
         "kind": APPWRAPPER.kind,

@@ -11,21 +11,19 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
 from bench import appwrappers, miniclusters
-from bench.appwrappers import Node
 from bench.executors import TERMINAL, Executors, Onlooker
-from bench.lifecycle import Round, Subject, answered, measured, settle, submit_and_wait
-from bench.machine import RangedResult, load
-from bench.miniclusters import Onlookers
+from bench.lifecycle import JOBS, Subject, answered, measured, settle, submit_and_wait, with_resource
+from bench.machine import load
 from bench.operator import operator
-from bench.rig import NAMESPACE, Rig, new_rig
-from bench.shape import FLAVOR, SLOTS, Shape
+from bench.report import Result
+from bench.rig import NAMESPACE, QUEUE, Rig, new_rig
 from dev import resources
 from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.client import Client
@@ -35,6 +33,9 @@ from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.report import finish_patch
 
 KUEUE: Final = "kueue"
+_FLAVOR: Final = "bench-1"
+_SLOTS: Final = 100_000
+"""Quota is never short: a rate is what the parties can do, not what the quota lets through."""
 _FINISHED: Final = "Finished"
 _WARM_UP: Final = 10
 _PLAYED: Final = "benchmark"
@@ -48,13 +49,12 @@ _CONFIG: Final[dict[str, Any]] = {
         ],
     }
 }
-_ONLOOKERS: Final[dict[str, Callable[[Client], Onlooker]]] = {
-    "fournosjobs": Executors,
-    "appwrappers": Node,
-    "miniclusters": Onlookers,
+_SYSTEMS: Final[dict[str, tuple[str, Subject, Callable[[Client], Onlooker]]]] = {
+    "fournosjobs": ("jobs", JOBS, Executors),
+    "appwrappers": ("appwrappers", appwrappers.SUBJECT, appwrappers.Node),
+    "miniclusters": ("miniclusters", miniclusters.QUEUED, miniclusters.Onlookers),
 }
-_PARTS: Final = {"fournosjobs": "jobs", "appwrappers": "appwrappers", "miniclusters": "miniclusters"}
-SYSTEMS: Final = tuple(_PARTS)
+"""What `fournos run --enable` calls each, what is measured of it, and what plays the rest."""
 _SETTINGS: Final = {**appwrappers.settings(own=True), **miniclusters.SETTINGS}
 
 
@@ -63,7 +63,7 @@ class Cost:
     """What one turn of one system cost."""
 
     system: str
-    """`kueue`, or one of SYSTEMS."""
+    """`kueue`, or one of _SYSTEMS."""
     objects: int
     rate: float
     """Objects a second, from the first submission to the last end."""
@@ -86,20 +86,10 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Ceiling(RangedResult):
+class Ceiling(Result):
     """All turns of all systems."""
 
-    shape: Shape
     turns: list[Cost]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "shape": asdict(self.shape),
-            "turns": [
-                {**asdict(each), "rate_alone": each.rate_alone, "cpu": each.cpu} for each in self.turns
-            ],
-            "ratios": self.ratios(),
-        }
 
     def quotients(self) -> dict[str, float]:
         return ratios(self.turns)
@@ -124,60 +114,50 @@ def ratios(turns: Sequence[Cost]) -> dict[str, float]:
     }
 
 
-async def measure(
-    name: str,
-    objects: int,
-    *,
-    shape: Shape,
-    turns: int,
-    systems: Sequence[str],
-    directory: Path,
-    profile: Path | None,
-    keep: bool,
-) -> Ceiling:
-    """Measures Kueue alone and each system with `objects` objects, `turns` times, on a new cluster `name`."""
+async def measure(name: str, *, jobs: int, turns: int, directory: Path, keep: bool) -> Ceiling:
+    """Measures Kueue alone and each system with `jobs` objects, `turns` times, on a new cluster `name`."""
     files = ("appwrapper/crd.yaml", "minicluster/crd.yaml", "minicluster/kueue.yaml")
     extra = [each for file in files for each in await asyncio.to_thread(resources.load, f"deploy/{file}")]
     costs: list[Cost] = []
-    async with new_rig(name, quotas={FLAVOR: SLOTS}, keep=keep, kueue_config=_CONFIG, extra=extra) as rig:
-        await asyncio.to_thread(resources.apply, rig.cluster, shape.objects(), namespace=NAMESPACE)
+    async with new_rig(name, quotas={_FLAVOR: _SLOTS}, keep=keep, kueue_config=_CONFIG, extra=extra) as rig:
         for turn in range(turns):
-            costs.append(await _kueue_alone(rig, shape, objects, prefix=f"{KUEUE}{turn}"))
-            for system in systems:
-                log = directory / f"{system}.log"
-                costs.append(
-                    await _system(rig, system, shape, objects, prefix=f"t{turn}", log=log, profile=profile)
-                )
-    return Ceiling(shape, costs)
+            costs.append(await _kueue_alone(rig, jobs, prefix=f"{KUEUE}{turn}"))
+            for system in _SYSTEMS:
+                costs.append(await _system(rig, system, jobs, prefix=f"t{turn}", directory=directory))
+    return Ceiling(costs)
 
 
-async def _system(
-    rig: Rig, system: str, shape: Shape, objects: int, *, prefix: str, log: Path, profile: Path | None
-) -> Cost:
-    subject = shape.subjects()[system]
+async def _system(rig: Rig, system: str, objects: int, *, prefix: str, directory: Path) -> Cost:
+    part, subject, onlookers = _SYSTEMS[system]
+    kubeconfig, log = rig.cluster.kubeconfig_path, directory / f"{system}.log"
     async with (
-        operator(
-            rig.cluster.kubeconfig_path, log, enable=_PARTS[system], settings=_SETTINGS, profile=profile
-        ) as running,
-        _ONLOOKERS[system](rig.client).watching() as onlooker,
+        operator(kubeconfig, log, enable=part, settings=_SETTINGS) as running,
+        onlookers(rig.client).watching() as onlooker,
     ):
         (done,) = await measured(rig, running, onlooker, subject, [objects], prefix=prefix)
         await delete_all(rig, subject.resource)
         await settle(rig, running)
-    return _cost(system, done)
-
-
-def _cost(system: str, done: Round) -> Cost:
     return Cost(system, done.jobs, done.rate, done.requests["all"], done.cpu_of, done.others)
 
 
-async def _kueue_alone(rig: Rig, shape: Shape, objects: int, *, prefix: str) -> Cost:
-    subject = Subject(WORKLOAD, shape.workload, ())
+async def _kueue_alone(rig: Rig, objects: int, *, prefix: str) -> Cost:
     async with Finisher(rig.client).watching() as finisher:
+        subject = Subject(WORKLOAD, _workload, ())
         done = await cost(rig, finisher, subject, objects, system=KUEUE, prefix=prefix)
     await delete_all(rig, WORKLOAD)
     await settle(rig, None)
     return done
+
+
+def _workload(name: str) -> Obj:
+    """Returns a Workload without a job, as an integration of Kueue would make it."""
+    pod_set = {"name": "main", "count": 1, "template": {"spec": appwrappers.pod_spec()}}
+    return {
+        "apiVersion": WORKLOAD.api_version,
+        "kind": WORKLOAD.kind,
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"queueName": QUEUE, "podSets": [pod_set]},
+    }
 
 
 async def cost(
@@ -195,15 +175,10 @@ async def cost(
     used = load(processes).since(before)
     seconds = max(onlooker.times[name][TERMINAL] for name in names) - started
     await settle(rig, None)
-    own = _with_resource(rig.sent) - _with_resource(sent)
+    own = with_resource(rig.sent) - with_resource(sent)
     whole = (await answered(rig.client) - served).total()
     spent = {name: used_ms * 1000 / objects for name, used_ms in used.processes.items()}
     return Cost(system, objects, objects / seconds, (whole - own) / objects, spent, used.others)
-
-
-def _with_resource(sent: dict[tuple[str, str], int]) -> int:
-    """The server's count leaves out requests without a resource, so the benchmark's must, too."""
-    return sum(number for (_, resource), number in sent.items() if resource)
 
 
 async def delete_all(rig: Rig, resource: Resource) -> None:

@@ -8,31 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
-import tempfile
-import time
 import uuid
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Final
 
 import devcluster
+from bench.executors import TERMINAL, Onlooker
 from bench.fleet import FOO, FOO_CRD, FRAMEWORKS, make, manager_config, typed, worker_config
 from bench.machine import until
-from bench.operator import ROOT, free_port
+from bench.operator import operator
+from bench.report import Result, Target
 from fournos.app.parts import kinds
 from fournos.engine.api.conditions import is_true
 from fournos.engine.api.crd import crd
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
 from fournos.engine.kube.errors import ConflictError, NotFoundError
-from fournos.engine.kube.reflector import Reflector
 from fournos.engine.kube.resource import (
     CUSTOM_RESOURCE_DEFINITION,
     NAMESPACE,
@@ -43,7 +39,6 @@ from fournos.engine.kube.resource import (
     key_of,
     uid_of,
 )
-from fournos.engine.kube.store import Store
 from fournos.engine.queueing.kinds import (
     ADMISSION_CHECK,
     CLUSTER_QUEUE,
@@ -55,15 +50,20 @@ from fournos.engine.queueing.report import finish_patch
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 
-ADAPTERS = {"ours": names.CONTROLLER, "Kueue's": names.MULTIKUEUE}
-_LIMIT = 300.0
-_ALONE = 10
+OURS: Final = "ours"
+ADAPTERS: Final = {OURS: names.CONTROLLER, "Kueue's": names.MULTIKUEUE}
+_LIMIT: Final = 300.0
+_ALONE: Final = 10
 """The number of jobs of a round that runs one job at a time."""
-_KUEUE = "kueue-system"
+_KUEUE: Final = "kueue-system"
+_FINISHED: Final = "Finished"
+_MIRROR: Final = Target("admitted on a worker → copy made, p50", "s", 0.15)
+_STATUS: Final = Target("status on a worker → status here, p50", "s", 0.15)
+_BESIDE: Final = Target("most jobs, times the rate of Kueue's adapter", "", 1, at_least=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Dispatched:
+class Round:
     """The result of a round of one adapter; times in seconds."""
 
     adapter: str
@@ -74,26 +74,81 @@ class Dispatched:
     """From the status of the job's copy to the same status on the manager cluster."""
     seconds: float
     """From the creation of the first Workload to the last finished Workload."""
-
-    @property
-    def rate(self) -> float:
-        return self.jobs / self.seconds
+    rate: float
 
 
-@dataclass
-class Seen:
-    """The time at which each step was first seen, by job.
+@dataclass(frozen=True, slots=True)
+class Dispatched(Result):
+    rounds: list[Round]
 
-    `admitted`, `mirrored` and `reported` are seen on a worker, `returned` and `finished` on the manager
-    cluster; `reported` and `returned` are the job's status.
-    """
+    def targets(self) -> list[tuple[Target, float]]:
+        first = next(each for each in self.rounds if each.adapter == OURS)
+        most = max(each.jobs for each in self.rounds)
+        ours, others = (
+            next(each.rate for each in self.rounds if each.jobs == most and (each.adapter == OURS) is own)
+            for own in (True, False)
+        )
+        return [(_MIRROR, first.mirror_p50), (_STATUS, first.status_p50), (_BESIDE, ours / others)]
 
-    admitted: dict[str, float] = field(default_factory=dict)
-    mirrored: dict[str, float] = field(default_factory=dict)
-    reported: dict[str, float] = field(default_factory=dict)
-    returned: dict[str, float] = field(default_factory=dict)
-    finished: dict[str, float] = field(default_factory=dict)
-    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+class _Manager(Onlooker):
+    """Sees statuses come back and Workloads end; a Workload counts under the name of its job."""
+
+    def handlers(self) -> dict[Resource, Callable[[Obj], None]]:
+        return {FOO: self._see_job, WORKLOAD: self._see_workload}
+
+    def _see_job(self, job: Obj) -> None:
+        if (job.get("status") or {}).get("phase"):
+            self.note(job["metadata"]["name"], "returned")
+
+    def _see_workload(self, workload: Obj) -> None:
+        if is_true(workload, _FINISHED):
+            self.see_phase({"metadata": {"name": _job_of(workload)}, "status": {"phase": _FINISHED}})
+
+
+class _Worker(Onlooker):
+    """Simulates a worker's job controller: a job's copy succeeds as soon as it is seen."""
+
+    def __init__(self, client: Client, namespace: str, manager: _Manager) -> None:
+        super().__init__(client, (), namespace=namespace)
+        self._manager = manager
+
+    def handlers(self) -> dict[Resource, Callable[[Obj], None]]:
+        return {WORKLOAD: self._see_workload, FOO: self._see_copy}
+
+    def _see_workload(self, workload: Obj) -> None:
+        if is_true(workload, "Admitted"):
+            self._manager.note(_job_of(workload), "admitted")
+
+    def _see_copy(self, copy: Obj) -> None:
+        name = copy["metadata"]["name"]
+        if (copy.get("status") or {}).get("phase"):
+            self._manager.note(name, "reported")
+        else:
+            self.begin(uid_of(copy), self._end(name, copy))
+
+    async def _end(self, name: str, copy: Obj) -> None:
+        times = self._manager.times.setdefault(name, {})
+        self._manager.note(name, "mirrored")
+        try:
+            body = {"status": {"phase": "Succeeded"}}
+            await self._client.patch(FOO, key_of(copy), body, subresource="status")
+        except NotFoundError:  # the copy was withdrawn, to be created on the other worker
+            del times["mirrored"]
+            return
+        await until(lambda: "returned" in times, every=0.01)  # the Workload ends after it
+        key = Key(copy["metadata"]["namespace"], f"foo-{name}")
+        while True:
+            with suppress(ConflictError, NotFoundError):
+                twin = await self._client.get(WORKLOAD, key)
+                patch = finish_patch(twin, "Succeeded", "done", datetime.now(UTC))
+                await self._client.patch(WORKLOAD, key, patch.body, subresource="status")
+                return
+            await asyncio.sleep(0.05)
+
+
+def _job_of(workload: Obj) -> str:
+    return str(workload["metadata"]["name"]).removeprefix("foo-")
 
 
 class Fleet:
@@ -105,7 +160,7 @@ class Fleet:
         self.tag = f"bench-{uuid.uuid4().hex[:6]}"
 
     def namespace(self, adapter: str) -> str:
-        return f"{self.tag}-{'ours' if adapter == 'ours' else 'kueues'}"
+        return f"{self.tag}-{'ours' if adapter == OURS else 'kueues'}"
 
     async def set_up(self, kubeconfigs: dict[str, str]) -> None:
         """Creates CRDs, queues, MultiKueueClusters and AdmissionChecks.  `kubeconfigs` is worker → text."""
@@ -129,155 +184,64 @@ class Fleet:
             parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": self.tag}
             check = {"controllerName": controller, "parameters": parameters}
             await self.manager.create(ADMISSION_CHECK, typed(ADMISSION_CHECK, namespace, spec=check))
-            await queue(self.manager, namespace, self.tag, 2, check=namespace)
+            await self._queue(self.manager, namespace, 2, check=namespace)
             for client in self.workers.values():
-                await queue(client, namespace, self.tag, 1)
+                await self._queue(client, namespace, 1)
 
-    async def tear_down(self) -> None:
-        """Deletes what `set_up` created for this run."""
-        for adapter in ADAPTERS:
-            namespace = self.namespace(adapter)
-            for client in (self.manager, *self.workers.values()):
-                await client.delete(CLUSTER_QUEUE, Key("", namespace))
-                await client.delete(NAMESPACE, Key("", namespace))
-            await self.manager.delete(ADMISSION_CHECK, Key("", namespace))
-        await self.manager.delete(MULTIKUEUE_CONFIG, Key("", self.tag))
-        for name in self.workers:
-            await self.manager.delete(MULTIKUEUE_CLUSTER, Key("", f"{self.tag}-{name}"))
-            await self.manager.delete(SECRET, Key(_KUEUE, f"{self.tag}-{name}"))
-        for client in (self.manager, *self.workers.values()):
-            await client.delete(RESOURCE_FLAVOR, Key("", self.tag))
+    async def _queue(self, client: Client, namespace: str, share: int, *, check: str = "") -> None:
+        """Creates the queues of a namespace, with quota for `share` workers; `check` is an AdmissionCheck."""
+        quota = {"name": self.tag, "resources": [{"name": "cpu", "nominalQuota": str(10_000 * share)}]}
+        spec: dict[str, Any] = {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}],
+        }
+        if check:
+            spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": check}]}
+        await client.create(CLUSTER_QUEUE, typed(CLUSTER_QUEUE, namespace, spec=spec))
+        local = typed(LOCAL_QUEUE, "q", namespace=namespace, spec={"clusterQueue": namespace})
+        await client.create(LOCAL_QUEUE, local)
 
-    async def round(self, adapter: str, jobs: int) -> Dispatched:
+    async def active(self, adapter: str) -> None:
+        """Waits until the AdmissionCheck is active.  Raises TimeoutError."""
+        key = Key("", self.namespace(adapter))
+        async with asyncio.timeout(60):
+            while not is_true(await self.manager.get(ADMISSION_CHECK, key), "Active"):  # noqa: ASYNC110
+                await asyncio.sleep(0.2)
+
+    async def round(self, adapter: str, jobs: int) -> Round:
         """Dispatches `jobs` jobs concurrently with one adapter and measures them.  Raises TimeoutError."""
-        namespace, times = self.namespace(adapter), Seen()
-        batch = uuid.uuid4().hex[:4]
-        wanted = {f"{batch}-{number}" for number in range(jobs)}
-        async with self._watching(namespace, times, wanted):
-            bodies = [await self.manager.create(FOO, foo(name, namespace)) for name in sorted(wanted)]
-            began = time.perf_counter()
-            await asyncio.gather(*(self.manager.create(WORKLOAD, workload_of(body)) for body in bodies))
-            async with asyncio.timeout(_LIMIT):
-                await times.done.wait()
-        return Dispatched(
-            adapter,
-            jobs,
-            _between(times.admitted, times.mirrored),
-            _between(times.reported, times.returned),
-            max(times.finished.values()) - began,
-        )
-
-    @asynccontextmanager
-    async def _watching(self, namespace: str, times: Seen, wanted: set[str]) -> AsyncIterator[None]:
-        tasks: set[asyncio.Task[Any]] = set()
-
-        def watch(client: Client, resource: Resource, changed: Any) -> Store:
-            store = Store()
-
-            def on_change(_: str, old: Obj | None, new: Obj | None) -> None:
-                if new is not None:
-                    changed(new)
-
-            reflector = Reflector(client, resource, store, namespace=namespace, on_change=on_change)
-            tasks.add(asyncio.create_task(reflector.run()))
-            return store
-
-        def on_manager(job: Obj) -> None:
-            if (job.get("status") or {}).get("phase"):
-                times.returned.setdefault(job["metadata"]["name"], time.perf_counter())
-
-        def finished(workload: Obj) -> None:
-            if is_true(workload, "Finished"):
-                times.finished.setdefault(
-                    workload["metadata"]["name"].removeprefix("foo-"), time.perf_counter()
-                )
-                if wanted <= times.finished.keys():
-                    times.done.set()
-
-        stores = [watch(self.manager, FOO, on_manager), watch(self.manager, WORKLOAD, finished)]
-        for client in self.workers.values():
-            worker = _Worker(client, times, tasks)
-            stores += [watch(client, WORKLOAD, worker.twin), watch(client, FOO, worker.copy)]
-        await until(lambda: all(store.synced for store in stores))
-        try:
-            yield
-        finally:
-            for task in tuple(tasks):
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        namespace, batch = self.namespace(adapter), uuid.uuid4().hex[:4]
+        seen = _Manager(self.manager, (_FINISHED,), namespace=namespace)
+        workers = [_Worker(client, namespace, seen) for client in self.workers.values()]
+        async with AsyncExitStack() as stack:
+            for onlooker in (seen, *workers):
+                await stack.enter_async_context(onlooker.watching())
+            names = [f"{batch}-{number}" for number in range(jobs)]
+            bodies = [await self.manager.create(FOO, _foo(name, namespace)) for name in names]
+            for name in names:
+                seen.note(name, "submitted")
+            await asyncio.gather(*(self.manager.create(WORKLOAD, _workload_of(body)) for body in bodies))
+            await asyncio.gather(*(seen.ended(name, limit=_LIMIT) for name in names))
+        times = [seen.times[name] for name in names]
+        seconds = max(each[TERMINAL] for each in times) - min(each["submitted"] for each in times)
+        mirror, status = _between(times, "admitted", "mirrored"), _between(times, "reported", "returned")
+        return Round(adapter, jobs, mirror, status, seconds, jobs / seconds)
 
 
-@dataclass
-class _Worker:
-    """Simulates a worker's job controller: a job's copy succeeds as soon as it is seen."""
-
-    client: Client
-    seen: Seen
-    tasks: set[asyncio.Task[Any]]
-
-    def twin(self, workload: Obj) -> None:
-        if is_true(workload, "Admitted"):
-            self.seen.admitted.setdefault(
-                workload["metadata"]["name"].removeprefix("foo-"), time.perf_counter()
-            )
-
-    def copy(self, job: Obj) -> None:
-        name = job["metadata"]["name"]
-        if name in self.seen.mirrored:
-            if (job.get("status") or {}).get("phase"):
-                self.seen.reported.setdefault(name, time.perf_counter())
-            return
-        self.seen.mirrored[name] = time.perf_counter()
-        task = asyncio.create_task(self._end(job))
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
-
-    async def _end(self, job: Obj) -> None:
-        body, name = {"status": {"phase": "Succeeded"}}, job["metadata"]["name"]
-        try:
-            await self.client.patch(FOO, key_of(job), body, subresource="status")
-        except NotFoundError:  # the copy was withdrawn, to be created on the other worker
-            del self.seen.mirrored[name]
-            return
-        await until(lambda: name in self.seen.returned, every=0.01)  # the Workload ends after it
-        key = Key(job["metadata"]["namespace"], f"foo-{name}")
-        while True:
-            with suppress(ConflictError, NotFoundError):
-                twin = await self.client.get(WORKLOAD, key)
-                patch = finish_patch(twin, "Succeeded", "done", datetime.now(UTC))
-                await self.client.patch(WORKLOAD, key, patch.body, subresource="status")
-                return
-            await asyncio.sleep(0.05)
-
-
-def _between(first: dict[str, float], then: dict[str, float]) -> float:
+def _between(times: Sequence[dict[str, float]], first: str, then: str) -> float:
     """Returns the median of the differences, in seconds.
 
     Negative differences count as 0: the status may reach the manager cluster before the benchmark's watch of
     the worker delivers it.
     """
-    return median(max(0.0, then[name] - first[name]) for name in then if name in first)
+    return median(max(0.0, each[then] - each[first]) for each in times if first in each and then in each)
 
 
-async def queue(client: Client, namespace: str, flavor: str, share: int, *, check: str = "") -> None:
-    """Creates the queues of a namespace, with quota for `share` workers; `check` is an AdmissionCheck."""
-    quota = {"name": flavor, "resources": [{"name": "cpu", "nominalQuota": str(10_000 * share)}]}
-    spec: dict[str, Any] = {
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}],
-    }
-    if check:
-        spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": check}]}
-    await client.create(CLUSTER_QUEUE, typed(CLUSTER_QUEUE, namespace, spec=spec))
-    local = typed(LOCAL_QUEUE, "q", namespace=namespace, spec={"clusterQueue": namespace})
-    await client.create(LOCAL_QUEUE, local)
-
-
-def foo(name: str, namespace: str) -> Obj:
+def _foo(name: str, namespace: str) -> Obj:
     return typed(FOO, name, namespace=namespace, spec={"managedBy": names.MULTIKUEUE, "suspend": True})
 
 
-def workload_of(job: Obj) -> Obj:
+def _workload_of(job: Obj) -> Obj:
     meta = job["metadata"]
     owner = {"apiVersion": FOO.api_version, "kind": FOO.kind, "name": meta["name"], "uid": uid_of(job)}
     container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
@@ -288,63 +252,25 @@ def workload_of(job: Obj) -> Obj:
     return {**body, "spec": {"queueName": "q", "podSets": pods, "priority": 0}}
 
 
-@contextmanager
-def our_adapter(
-    kubeconfig: Path,
-    namespace: str,
-    origin: str,
-    *,
-    frameworks: Sequence[str] = FRAMEWORKS,
-    log: Path | None = None,
-) -> Iterator[None]:
-    """Runs our adapter on the manager cluster.  `namespace` has its Lease."""
-    section = {"origin": origin, "externalFrameworks": [{"name": name} for name in frameworks]}
-    file = Path(tempfile.mkdtemp(prefix="fournos-bench-")) / "configuration.yaml"
-    file.write_text(json.dumps({"multiKueue": section}))
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("FOURNOS_", "HEARTH_"))} | {
-        "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
-        "KUBECONFIG": str(kubeconfig),
-        "FOURNOS_CONTROLLER_NAMESPACE": namespace,
-        "FOURNOS_MULTIKUEUE_CONFIG_FILE": str(file),
-    }
-    words = ["-m", "fournos", "run", "--enable", "multikueue", "--health-port", str(free_port())]
-    with log.open("wb") if log else nullcontext() as out:
-        process = subprocess.Popen([sys.executable, *words], cwd=ROOT, env=environment, stderr=out)
-        try:
-            yield
-        finally:
-            process.terminate()
-            process.wait(timeout=40)
-
-
-async def active(client: Client, check: str) -> None:
-    """Waits until the AdmissionCheck is active.  Raises TimeoutError."""
-    async with asyncio.timeout(60):
-        while True:
-            found = await client.get(ADMISSION_CHECK, Key("", check))
-            if is_true(found, "Active"):
-                return
-            await asyncio.sleep(0.2)
-
-
-async def _measured(fleet: Fleet, adapter: str, jobs: int) -> Dispatched:
+async def _measured(fleet: Fleet, adapter: str, jobs: int) -> Round:
     """Measures a round.  `jobs` 1 stands for _ALONE jobs, one after another, and returns their medians."""
     if jobs > 1:
         return await fleet.round(adapter, jobs)
     rounds = [await fleet.round(adapter, 1) for _ in range(_ALONE)]
-    mirrors, statuses = [one.mirror_p50 for one in rounds], [one.status_p50 for one in rounds]
-    return Dispatched(adapter, 1, median(mirrors), median(statuses), median(one.seconds for one in rounds))
+    mirror, status = median(one.mirror_p50 for one in rounds), median(one.status_p50 for one in rounds)
+    seconds = median(one.seconds for one in rounds)
+    return Round(adapter, 1, mirror, status, seconds, 1 / seconds)
 
 
-async def measure(cluster: str, sizes: list[int], *, keep: bool) -> list[Dispatched]:
+async def measure(cluster: str, *, jobs: list[int], directory: Path, keep: bool) -> Dispatched:
     """Measures both adapters.  `cluster` is the prefix of the names of the three clusters.
 
     Raises DevclusterError, TimeoutError.
     """
-    manager = devcluster.ensure(f"{cluster}-manager", profile="control-plane", kueue_config=manager_config())
-    workers = {
-        name: devcluster.ensure(f"{cluster}-{name}", profile="control-plane", kueue_config=worker_config())
-        for name in ("worker1", "worker2")
+    configs = {"manager": manager_config(), "worker1": worker_config(), "worker2": worker_config()}
+    made = {
+        name: devcluster.ensure(f"{cluster}-{name}", profile="control-plane", kueue_config=config)
+        for name, config in configs.items()
     }
     try:
         async with AsyncExitStack() as stack:
@@ -352,19 +278,42 @@ async def measure(cluster: str, sizes: list[int], *, keep: bool) -> list[Dispatc
                 name: await stack.enter_async_context(
                     Client(load(found.kubeconfig_path), qps=2000, burst=4000, name=name)
                 )
-                for name, found in {"manager": manager, **workers}.items()
+                for name, found in made.items()
             }
             fleet = Fleet(clients.pop("manager"), clients)
-            await fleet.set_up({name: one.kubeconfig_path.read_text() for name, one in workers.items()})
-            try:
-                with our_adapter(manager.kubeconfig_path, fleet.namespace("ours"), fleet.tag):
-                    for adapter in ADAPTERS:
-                        await active(fleet.manager, fleet.namespace(adapter))
-                        await fleet.round(adapter, 3)  # warm-up, not reported
-                    return [await _measured(fleet, adapter, jobs) for jobs in sizes for adapter in ADAPTERS]
-            finally:
-                await fleet.tear_down()
+            stack.push_async_callback(_tear_down, fleet)
+            await fleet.set_up({name: made[name].kubeconfig_path.read_text() for name in clients})
+            section = {"origin": fleet.tag, "externalFrameworks": [{"name": name} for name in FRAMEWORKS]}
+            configuration = directory / "configuration.json"
+            configuration.write_text(json.dumps({"multiKueue": section}))
+            settings = {
+                "FOURNOS_CONTROLLER_NAMESPACE": fleet.namespace(OURS),
+                "FOURNOS_MULTIKUEUE_CONFIG_FILE": str(configuration),
+            }
+            kubeconfig, log = made["manager"].kubeconfig_path, directory / "adapter.log"
+            async with operator(kubeconfig, log, enable="multikueue", settings=settings):
+                for adapter in ADAPTERS:
+                    await fleet.active(adapter)
+                    await fleet.round(adapter, 3)  # warm-up, not reported
+                rounds = [await _measured(fleet, adapter, size) for size in jobs for adapter in ADAPTERS]
+                return Dispatched(rounds)
     finally:
         if not keep:
-            for name in ("manager", *workers):
-                devcluster.down(f"{cluster}-{name}")
+            for found in made.values():
+                devcluster.down(found.name)
+
+
+async def _tear_down(fleet: Fleet) -> None:
+    """Deletes what the fleet's `set_up` made for this run, for the next one on kept clusters."""
+    for adapter in ADAPTERS:
+        key = Key("", fleet.namespace(adapter))
+        for client in (fleet.manager, *fleet.workers.values()):
+            for resource in (CLUSTER_QUEUE, NAMESPACE):
+                await client.delete(resource, key)
+        await fleet.manager.delete(ADMISSION_CHECK, key)
+    await fleet.manager.delete(MULTIKUEUE_CONFIG, Key("", fleet.tag))
+    for name in fleet.workers:
+        await fleet.manager.delete(MULTIKUEUE_CLUSTER, Key("", f"{fleet.tag}-{name}"))
+        await fleet.manager.delete(SECRET, Key(_KUEUE, f"{fleet.tag}-{name}"))
+    for client in (fleet.manager, *fleet.workers.values()):
+        await client.delete(RESOURCE_FLAVOR, Key("", fleet.tag))

@@ -30,17 +30,18 @@ TERMINAL = "terminal"
 
 
 class Onlooker:
-    """Watches the benchmark's namespace and records `times[name][event]`, in `time.perf_counter` seconds.
+    """Watches a namespace and records `times[name][event]`, in `time.perf_counter` seconds.
 
     `name` is that of the measured object.  A subclass records events with `note`, and simulates an executor
     with `begin`.
     """
 
-    def __init__(self, client: Client, terminal: Collection[str]) -> None:
+    def __init__(self, client: Client, terminal: Collection[str], *, namespace: str = NAMESPACE) -> None:
         self.times: dict[str, dict[str, float]] = {}
         self.phases: dict[str, str] = {}
         self._client = client
         self._terminal = terminal
+        self._namespace = namespace
         self._begun: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended: dict[str, asyncio.Event] = {}
@@ -115,7 +116,7 @@ class Onlooker:
             if new is not None:
                 handler(new)
 
-        return Reflector(self._client, resource, store, namespace=NAMESPACE, on_change=changed)
+        return Reflector(self._client, resource, store, namespace=self._namespace, on_change=changed)
 
 
 class Executors(Onlooker):
@@ -186,21 +187,10 @@ def completed_job() -> dict[str, Any]:
 
 
 def succeeded_run() -> dict[str, Any]:
-    return _ended_run("True", "Succeeded", failed=0)
-
-
-def failed_run() -> dict[str, Any]:
-    return _ended_run("False", "Failed", failed=1)
-
-
-def _ended_run(status: str, reason: str, *, failed: int) -> dict[str, Any]:
     now = _now()
-    message = f"Tasks Completed: 1 (Failed: {failed}, Cancelled 0), Skipped: 0"
-    return {
-        "startTime": now,
-        "completionTime": now,
-        "conditions": [_succeeded(status, reason, message, now)],
-    }
+    message = "Tasks Completed: 1 (Failed: 0, Cancelled 0), Skipped: 0"
+    condition = _succeeded("True", "Succeeded", message, now)
+    return {"startTime": now, "completionTime": now, "conditions": [condition]}
 
 
 def started_run() -> dict[str, Any]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from bench.machine import RangedResult
 from bench.replicas import Replicas, replicas
+from bench.report import Result
 from bench.rig import new_rig
 from bench.stream import Record, Stream
 
@@ -36,7 +36,7 @@ class Handover:
 
 
 @dataclass(frozen=True, slots=True)
-class Failover(RangedResult):
+class Failover(Result):
     handovers: list[Handover]
     ends: int
     doubles: list[str]

@@ -1,39 +1,29 @@
-"""Measures the history's store with 200,000 jobs and their documents, in SQLite and in PostgreSQL.
-
-Cold: the database was opened for this one page, after its files left the machine's page cache.
-"""
+"""Measures the history's store with 200,000 jobs and their documents, in SQLite and in PostgreSQL."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sqlalchemy import Connection, Table, insert, text
 
-from bench.machine import Result
+from bench.report import MB, Result, Target
+from devcluster.postgres import Postgres
 from fournos.history.records import ALL_RUNS, Document, Ending, Identity, Query, Record, Run, Scope
 from fournos.history.store import HistoryStore, rows, schema
 from fournos.history.store.rows import pack
 from fournos.history.store.usage import used
 
-if TYPE_CHECKING:
-    from devcluster.postgres import Postgres
-
 JOBS: Final = 200_000
-FEW: Final = 1_000
-"""A history of so many jobs is measured first: what the difference shows is due to the number."""
 _BATCH: Final = 2_000
 _START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 CLUSTER: Final = "c0ffee00-0000-4000-8000-000000000000"
@@ -41,10 +31,12 @@ _DOCUMENT_BYTES: Final = 7_500
 _MEASURED: Final = ("Throughput", "Latency")
 _PHASES: Final = ("Succeeded",) * 85 + ("Failed",) * 12 + ("Stopped",) * 3
 _LIVE: Final = 300
-_WARM, _COLD = 100, 3
-"""How often each page is read: with warm caches, and cold."""
+_READS: Final = 100
+"""How often each page is read."""
 _SUMS: Final = 5
 """How often the usage of a period is added up."""
+_LIST: Final = Target("any list page, p95", "ms", 20)
+_JOB: Final = Target("a job's page, p95", "ms", 20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +45,6 @@ class Reads:
 
     database: str
     what: str
-    how: str
     p50: float
     p95: float
     least: float
@@ -63,16 +54,26 @@ class Reads:
 
 
 @dataclass(frozen=True, slots=True)
-class Filled(Result):
+class Filled:
     """One database after it was filled."""
 
     database: str
     jobs: int
     seconds: float
-    bytes: int
+    mb: float
     record_ms: float
     """The median of one update of a job, with its document."""
-    reads: tuple[Reads, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Histories(Result):
+    filled: list[Filled]
+    reads: list[Reads]
+
+    def targets(self) -> list[tuple[Target, float]]:
+        lists = [each for each in self.reads if not each.what.startswith(("a job", "usage"))]
+        slowest = max(each.p95 for each in self.reads if each.what == "a job")
+        return [(_LIST, max(each.p95 for each in lists)), (_JOB, slowest)]
 
 
 def make_run(number: int, jobs: int) -> Run:
@@ -146,70 +147,29 @@ def queries(source: random.Random, jobs: int) -> dict[str, Query]:
     }
 
 
-async def measure(jobs: int = JOBS, *, durable: bool = False) -> list[Filled]:
-    """Fills and measures both databases, with few jobs first.  If durable, PostgreSQL waits for the disk."""
-    sizes = sorted({min(FEW, jobs), jobs})
-    return [filled for size in sizes for filled in await _both(size, durable=durable)]
-
-
-async def _both(jobs: int, *, durable: bool) -> list[Filled]:
-    # Other benchmarks take jobs from here, and count what they import as memory.
-    from devcluster.postgres import Postgres
-
-    filled = []
-    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="fournos-history-"))
+async def measure(_name: str, *, jobs: int, directory: Path, keep: bool) -> Histories:
+    """Fills and measures both databases; no cluster is made."""
+    found = Histories([], [])
+    with tempfile.TemporaryDirectory(prefix="fournos-history-") as folder:
+        await _measure(found, "SQLite", f"sqlite:///{folder}/history.db", jobs)
+    server = await asyncio.to_thread(Postgres)
     try:
-        filled.append(await _measure("SQLite", f"sqlite:///{folder / 'history.db'}", jobs, _Sqlite(folder)))
-    finally:
-        await asyncio.to_thread(shutil.rmtree, folder)
-    server = await asyncio.to_thread(Postgres, durable=durable)
-    try:
-        url = await asyncio.to_thread(server.make_database)
-        filled.append(await _measure("PostgreSQL", url, jobs, _Server(server)))
+        await _measure(found, "PostgreSQL", await asyncio.to_thread(server.make_database), jobs)
     finally:
         await asyncio.to_thread(server.close)
-    return filled
+    return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Sqlite:
-    folder: Path
-
-    def cool(self) -> None:
-        _leave_page_cache(self.folder)
-
-
-@dataclass(frozen=True, slots=True)
-class _Server:
-    server: Postgres
-
-    def cool(self) -> None:
-        self.server.stop()
-        _leave_page_cache(self.server.directory)
-        self.server.start()
-
-
-def _leave_page_cache(folder: Path) -> None:
-    """Takes the files of a folder out of the machine's page cache."""
-    os.sync()
-    for path in folder.rglob("*"):
-        if path.is_file() and not path.is_symlink():
-            descriptor = os.open(path, os.O_RDONLY)
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            os.close(descriptor)
-
-
-async def _measure(name: str, url: str, jobs: int, files: _Sqlite | _Server) -> Filled:
+async def _measure(found: Histories, name: str, url: str, jobs: int) -> None:
     began = time.perf_counter()
     async with await HistoryStore.open(url) as store:
         await fill(store, jobs)
         await store.database.tidy()
         seconds = time.perf_counter() - began
         recorded = await _record(store, jobs)
-        warm = [each async for each in _warm(store, name, jobs)]
+        found.reads.extend([_reads(name, *each) for each in (await _taken(store, jobs)).items()])
         size = await store.database.size()
-    cold = [each async for each in _cold(url, name, jobs, files)]
-    return Filled(name, jobs, seconds, size, median(recorded), (*warm, *cold))
+    found.filled.append(Filled(name, jobs, seconds, size / MB, median(recorded)))
 
 
 def end_of(jobs: int) -> datetime:
@@ -257,10 +217,11 @@ async def _record(store: HistoryStore, jobs: int) -> list[float]:
     return taken
 
 
-async def _warm(store: HistoryStore, name: str, jobs: int) -> AsyncIterator[Reads]:
+async def _taken(store: HistoryStore, jobs: int) -> dict[str, list[_Times]]:
+    """Reads each page, and returns the times by what it is."""
     source = random.Random(5)  # noqa: S311 - the same queries in each run
     taken: dict[str, list[_Times]] = {}
-    for _ in range(_WARM):
+    for _ in range(_READS):
         for what, query in queries(source, jobs).items():
             taken.setdefault(what, []).append(await _timed(store.find(query)))
         run = make_run(source.randrange(jobs), jobs)
@@ -271,27 +232,7 @@ async def _warm(store: HistoryStore, name: str, jobs: int) -> AsyncIterator[Read
             period = until - timedelta(days=days), until
             sums = used(store, *period, ALL_RUNS, kinds=("FournosJob",))
             taken.setdefault(f"usage of {days} days", []).append(await _timed(sums))
-    for what, each in taken.items():
-        yield _reads(name, what, "warm", each)
-
-
-async def _cold(url: str, name: str, jobs: int, files: _Sqlite | _Server) -> AsyncIterator[Reads]:
-    source = random.Random(6)  # noqa: S311 - the same queries in each run
-    taken: dict[str, list[_Times]] = {}
-    for _ in range(_COLD):
-        for what, query in queries(source, jobs).items():
-            async with _opened(url, files) as store:
-                taken.setdefault(what, []).append(await _timed(store.find(query)))
-    for what, each in taken.items():
-        yield _reads(name, what, "cold", each)
-    yield _reads(name, "all filters", "cold", [one for each in taken.values() for one in each])
-
-
-@asynccontextmanager
-async def _opened(url: str, files: _Sqlite | _Server) -> AsyncIterator[HistoryStore]:
-    await asyncio.to_thread(files.cool)
-    async with await HistoryStore.open(url) as store:
-        yield store
+    return taken
 
 
 async def _job_page(store: HistoryStore, identity: Identity) -> None:
@@ -308,6 +249,6 @@ async def _timed(work: Awaitable[Any]) -> _Times:
     return (time.perf_counter() - began) * 1000, (time.process_time() - cpu) * 1000
 
 
-def _reads(database: str, what: str, how: str, taken: list[_Times]) -> Reads:
+def _reads(database: str, what: str, taken: list[_Times]) -> Reads:
     times, cpu = [one for one, _ in taken], [one for _, one in taken]
-    return Reads(database, what, how, median(times), quantiles(times, n=20)[-1], min(times), median(cpu))
+    return Reads(database, what, median(times), quantiles(times, n=20)[-1], min(times), median(cpu))

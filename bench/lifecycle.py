@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Any, TypeAlias
+from typing import Final, TypeAlias
 
 from bench.executors import TERMINAL, Executors, Onlooker
-from bench.machine import Result, load
+from bench.machine import load
 from bench.operator import Operator, Usage, operator, samples
+from bench.report import MB, Result, Target
 from bench.rig import Rig, job, new_rig
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.kube.client import Client
@@ -29,6 +30,14 @@ _WARM_UP = 90.0
 """Seconds after which the first round starts at the latest."""
 JOB_LIMIT = 300.0
 _QUIET = 1.0
+_ALONE: Final = Target("one job at a time, p50", "s", 0.2)
+_THIRTY: Final = Target("30 jobs together, p50", "s", 1.6)
+_MANY: Final = Target("500 jobs together", "jobs/s", 12, at_least=True)
+_REQUESTS: Final = Target("API requests a job, all but the benchmark's", "", 18)
+_CPU: Final = Target("operator CPU a job", "ms", 15)
+
+Counts: TypeAlias = Counter[tuple[str, str]]
+"""The number of requests by verb (as the API server names it) and resource."""
 
 HOPS: tuple[tuple[str, str, str, str], ...] = (
     ("submitted", "resolving", "operator", "submit → phase Resolving"),
@@ -58,7 +67,7 @@ JOBS = Subject(FOURNOS_JOB, job, HOPS)
 
 
 @dataclass(frozen=True, slots=True)
-class Round(Result):
+class Round:
     """The result of one round of jobs; times in seconds."""
 
     jobs: int
@@ -71,40 +80,40 @@ class Round(Result):
     """Description → p50 and p95."""
     requests: dict[str, float]
     """Requests per job, by client: "operator", "events" (the operator's), "kueue and others", "all"."""
-    requests_of: dict[str, dict[str, int]]
-    """All requests of the round: client → verb and resource → number."""
     cpu_ms: float
     """CPU time of the operator per job, in milliseconds."""
     passes: float
     """Reconciles of the operator per job."""
-    rss: int
-    """Resident memory of the operator at the end of the round, in bytes."""
+    rss_mb: float
+    """Resident memory of the operator at the end of the round."""
     cpu_of: dict[str, float]
     """CPU milliseconds per job, by process, until the last job has ended."""
     others: float
     """The share of the machine's CPU, 0 to 1, used by processes outside of the benchmark."""
 
-    @property
-    def how(self) -> str:
-        return "together" if self.together else "one by one"
-
-    @property
-    def rate(self) -> float:
-        """Jobs per second."""
-        return self.jobs / self.seconds
-
-    @property
-    def rate_alone(self) -> float:
-        """An estimate of the jobs per second on a machine without other processes."""
-        return self.rate / (1 - self.others) if self.others < 1 else 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        return {**Result.to_json(self), "rate": self.rate, "rate_alone": self.rate_alone}
+    rate: float
+    """Jobs per second."""
 
 
-async def measure(
-    name: str, sizes: Sequence[int], *, durable: bool, directory: Path, profile: Path | None, keep: bool
-) -> list[Round]:
+@dataclass(frozen=True, slots=True)
+class Lifecycle(Result):
+    rounds: list[Round]
+
+    def targets(self) -> list[tuple[Target, float]]:
+        found = []
+        for each in self.rounds:
+            if not each.together:
+                found.append((_ALONE, each.p50))
+            elif each.jobs == 30:
+                found.append((_THIRTY, each.p50))
+            elif each.jobs == 500:
+                found.append((_MANY, each.rate))
+        most = max(self.rounds, key=lambda each: each.jobs)
+        requests = max(each.requests["all"] for each in self.rounds)
+        return [*found, (_REQUESTS, requests), (_CPU, most.cpu_ms)]
+
+
+async def measure(name: str, *, jobs: Sequence[int], durable: bool, directory: Path, keep: bool) -> Lifecycle:
     """Measures one round for each size on a new cluster `name`; for `durable` see `new_rig`.
 
     Size 1 stands for ALONE jobs, one after another.
@@ -112,11 +121,10 @@ async def measure(
     async with new_rig(name, quotas=QUOTAS, durable=durable, keep=keep) as rig:
         log = directory / "operator.log"
         async with (
-            operator(rig.cluster.kubeconfig_path, log, profile=profile) as running,
+            operator(rig.cluster.kubeconfig_path, log) as running,
             Executors(rig.client).watching() as executors,
         ):
-            rounds = await measured(rig, running, executors, JOBS, sizes)
-    return rounds
+            return Lifecycle(await measured(rig, running, executors, JOBS, jobs))
 
 
 async def measured(
@@ -182,7 +190,6 @@ async def _round(
         phase = executors.phases[wrong[0]]
         raise RuntimeError(f"{len(wrong)} jobs have not succeeded, {wrong[0]} is {phase}")
     took = [executors.times[job][TERMINAL] - executors.times[job]["submitted"] for job in jobs]
-    per_job, in_full = _requests(own_after - own, all_after - all_, before, after, len(jobs))
     return Round(
         jobs=len(jobs),
         together=together,
@@ -190,13 +197,13 @@ async def _round(
         p95=_p95(took),
         seconds=seconds,
         hops=_hops(executors, subject, jobs),
-        requests=per_job,
-        requests_of=in_full,
+        requests=_requests(own_after - own, all_after - all_, before, after, len(jobs)),
         cpu_ms=(after.cpu - before.cpu) * 1000 / len(jobs),
         passes=(after.passes - before.passes) / len(jobs),
-        rss=after.rss,
+        rss_mb=after.rss / MB,
         cpu_of={name: seconds * 1000 / len(jobs) for name, seconds in used.processes.items()},
         others=used.others,
+        rate=len(jobs) / seconds,
     )
 
 
@@ -220,49 +227,28 @@ async def settle(rig: Rig, running: Operator | None) -> None:
         await asyncio.sleep(_QUIET)
 
 
-def _requests(
-    own: Counter[tuple[str, str]],
-    all_: Counter[tuple[str, str]],
-    before: Usage,
-    after: Usage,
-    jobs: int,
-) -> tuple[dict[str, float], dict[str, dict[str, int]]]:
-    """Attributes the requests to clients; returns the numbers per job, and all numbers in full.
+def _requests(own: Counts, all_: Counts, before: Usage, after: Usage, jobs: int) -> dict[str, float]:
+    """Attributes the requests to clients; returns the numbers per job.
 
     The benchmark's requests come from its client, the operator's from its metrics, and the server counts the
-    total; the rest is the difference.  Client and server name verbs differently, so resources are compared.
+    total; the rest is the difference.
     """
     done = after.requests - before.requests
-    operators = Counter(
-        {(v, r): n for (client, v, r), n in done.items() if client == "local" and v != "watch"}
-    )
-    events = Counter({(v, r): n for (client, v, r), n in done.items() if client == "events"})
-    own_requests = Counter({(verb, resource): n for (verb, resource), n in own.items() if resource})
-    rest = _by_resource(all_)
-    rest.subtract(_by_resource(operators))
-    rest.subtract(_by_resource(events))
-    rest.subtract(_by_resource(own_requests))
-    whole = all_.total() - own_requests.total()
+    operators = sum(n for (client, verb, _), n in done.items() if client == "local" and verb != "watch")
+    events = sum(n for (client, _, _), n in done.items() if client == "events")
+    whole = all_.total() - with_resource(own)
     totals = {
-        "operator": operators.total(),
-        "events": events.total(),
-        "kueue and others": rest.total(),
+        "operator": operators,
+        "events": events,
+        "kueue and others": whole - operators - events,
         "all": whole,
     }
-    full = {
-        "operator": {" ".join(key): n for key, n in operators.items()},
-        "events": {" ".join(key): n for key, n in events.items()},
-        "kueue and others": {resource: n for resource, n in rest.items() if n},
-        "server": {" ".join(key): n for key, n in all_.items()},
-    }
-    return {whose: total / jobs for whose, total in totals.items()}, full
+    return {whose: total / jobs for whose, total in totals.items()}
 
 
-def _by_resource(counts: Counter[tuple[str, str]]) -> Counter[str]:
-    result: Counter[str] = Counter()
-    for (_, resource), n in counts.items():
-        result[resource.partition(".")[0]] += n
-    return result
+def with_resource(sent: Mapping[tuple[str, str], int]) -> int:
+    """The server's count leaves out requests without a resource, so the benchmark's must, too."""
+    return sum(number for (_, resource), number in sent.items() if resource)
 
 
 def _hops(executors: Onlooker, subject: Subject, jobs: Sequence[str]) -> dict[str, tuple[float, float]]:
@@ -285,9 +271,6 @@ def _hops(executors: Onlooker, subject: Subject, jobs: Sequence[str]) -> dict[st
 def _p95(values: Sequence[float]) -> float:
     return quantiles(values, n=20, method="inclusive")[-1] if len(values) > 1 else values[0]
 
-
-Counts: TypeAlias = Counter[tuple[str, str]]
-"""The number of requests by verb (as the API server names it) and resource."""
 
 _NOT_WORK = frozenset({"leases", ""})
 """Not counted: leases, and requests without a resource (/metrics, /readyz, discovery)."""

@@ -7,10 +7,12 @@ from typing import Any
 
 from bench.executors import TERMINAL, Onlooker
 from bench.lifecycle import Subject
-from bench.rig import NAMESPACE
+from bench.rig import NAMESPACE, QUEUE
 from fournos.api.kinds import MINICLUSTER
+from fournos.api.slots import SLOT_RESOURCE
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.resource import CONFIG_MAP, JOB, Obj, Resource
+from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
 from fournos.systems.miniclusters import names
 
 SIZE = 4
@@ -58,4 +60,17 @@ def minicluster(name: str) -> dict[str, Any]:
     }
 
 
+def queued(name: str) -> dict[str, Any]:
+    """Returns one of a single pod that waits for a slot."""
+    body = minicluster(name)
+    slots = {SLOT_RESOURCE: "1"}
+    container = {**body["spec"]["containers"][0], "resources": {"requests": slots, "limits": slots}}
+    return {
+        **body,
+        "metadata": {**body["metadata"], "labels": {QUEUE_NAME_LABEL: QUEUE}},
+        "spec": {"suspend": True, "size": 1, "containers": [container]},
+    }
+
+
 SUBJECT = Subject(MINICLUSTER, minicluster, HOPS)
+QUEUED = Subject(MINICLUSTER, queued, HOPS)

@@ -104,7 +104,7 @@ class Operator:
         self._process.wait()
 
     def stop(self) -> None:
-        """Stops the process gracefully, so that a profile is written; kills it after a timeout."""
+        """Stops the process gracefully; kills it after a timeout."""
         self._process.terminate()
         try:
             self._process.wait(_STOP_WITHIN)
@@ -131,19 +131,10 @@ async def operator(
     *,
     enable: str = "jobs",
     settings: Mapping[str, str] | None = None,
-    profile: Path | None = None,
-    checkout: Path = ROOT,
 ) -> AsyncIterator[Operator]:
-    """Starts `fournos run` of `checkout`, this one by default, and waits until it is ready.
-
-    The interpreter and its packages are those of this process.  `settings` are environment variables.
-    `profile` is a file for the output of cProfile, which `python -m pstats` reads; profiling makes the
-    operator about twice as slow.
-    """
+    """Starts `fournos run` and waits until it is ready.  `settings` are environment variables."""
     started = time.perf_counter()
-    running = await launch(
-        kubeconfig, log, enable=enable, settings=settings, profile=profile, checkout=checkout
-    )
+    running = await launch(kubeconfig, log, enable=enable, settings=settings)
     try:
         await running.await_ready(started)
         yield running
@@ -152,38 +143,21 @@ async def operator(
 
 
 async def launch(
-    kubeconfig: Path,
-    log: Path,
-    *,
-    enable: str = "jobs",
-    settings: Mapping[str, str] | None = None,
-    profile: Path | None = None,
-    checkout: Path = ROOT,
+    kubeconfig: Path, log: Path, *, enable: str = "jobs", settings: Mapping[str, str] | None = None
 ) -> Operator:
     """Starts the process of `operator` and returns at once.  The caller stops it."""
     port = free_port()
     environment = {
         **os.environ,
-        "PYTHONPATH": str(checkout / "src"),
+        "PYTHONPATH": str(ROOT / "src"),
         "KUBECONFIG": str(kubeconfig),
         "FOURNOS_NAMESPACE": NAMESPACE,
         "FOURNOS_SECRETS_NAMESPACE": SECRETS_NAMESPACE,
-        "FOURNOS_RESOLVE_JOB_TEMPLATE": str(checkout / "dev/mock-resolve/resolve_job.yaml"),
+        "FOURNOS_RESOLVE_JOB_TEMPLATE": str(ROOT / "dev/mock-resolve/resolve_job.yaml"),
         **(settings or {}),
     }
-    profiled = ["-m", "cProfile", "-o", str(profile)] if profile else []
-    command = [
-        sys.executable,
-        *profiled,
-        "-m",
-        "fournos",
-        "run",
-        "--enable",
-        enable,
-        "--health-port",
-        str(port),
-    ]
-    process = await asyncio.to_thread(start, command, environment, log, checkout)
+    command = [sys.executable, "-m", "fournos", "run", "--enable", enable, "--health-port", str(port)]
+    process = await asyncio.to_thread(start, command, environment, log, ROOT)
     return Operator(process, port, log)
 
 

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Final
 
-from bench.machine import RangedResult, until
+from bench.machine import until
 from bench.operator import Usage
 from bench.replicas import Replicas, replicas
+from bench.report import Result
 from bench.rig import Rig, new_rig
 from bench.stream import LIVE_PER_SLOT, Record, Stream
 from devcluster import Cluster
@@ -27,19 +28,10 @@ from fournos.engine.kube.errors import KubeError
 HOWS: Final = ("stopped", "killed")
 STEADY: Final = 3
 """After so many jobs in a row that are admitted as fast as before, the load is steady."""
-_SERVER: Final = "kube-apiserver"
 _LIMIT: Final = 180.0
 _TWICE: Final = 2.0
 _LEAST: Final = 1.0
 """Seconds within which a wait always counts as usual."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What happens to the cluster; both functions may block."""
-
-    begin: Callable[[], None]
-    end: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +62,7 @@ class Outage:
 
 
 @dataclass(frozen=True, slots=True)
-class Outages(RangedResult):
+class Outages(Result):
     outages: list[Outage]
     doubles: list[str]
     failed: list[str]
@@ -89,51 +81,33 @@ async def measure(
     name: str,
     *,
     seconds: float,
-    hows: Sequence[str],
+    hows: str,
     slots: int,
     rate: float,
     window: float,
     directory: Path,
     keep: bool,
 ) -> Outages:
-    """Takes the API server of a new cluster `name` away, once in each way, for `seconds`.
+    """Takes the API server of a new cluster `name` away, once in each way of `hows`, for `seconds`.
 
-    `window` is for how many seconds requests are counted before and after.
+    The load is LIVE_PER_SLOT jobs for each slot; `window` is for how many seconds requests are counted.
 
     Raises TimeoutError if the load does not become steady again.
     """
-    async with under_load(name, slots=slots, rate=rate, directory=directory, keep=keep) as (
-        rig,
-        group,
-        stream,
-    ):
-        faults = _faults(rig.cluster)
-        outages = [await suffer(rig, group, stream, how, faults[how], seconds, window) for how in hows]
-    return Outages(outages, stream.record.doubles, stream.record.failed)
-
-
-@asynccontextmanager
-async def under_load(
-    name: str,
-    *,
-    slots: int,
-    rate: float,
-    directory: Path,
-    keep: bool,
-) -> AsyncIterator[tuple[Rig, Replicas, Stream]]:
-    """A new cluster `name` with a replica that is kept, and the load: LIVE_PER_SLOT jobs for each slot."""
     async with AsyncExitStack() as stack:
         rig = await stack.enter_async_context(new_rig(name, quotas={"bench-1": slots}, keep=keep))
         group = await stack.enter_async_context(replicas(rig.cluster.kubeconfig_path, directory, 1))
         stream = Stream(rig.client, live=slots * LIVE_PER_SLOT, ends_per_second=rate)
         async with group.kept(), stream.flowing(slots):
-            yield rig, group, stream
+            outages = [await suffer(rig, group, stream, how, seconds, window) for how in hows.split(",")]
+    return Outages(outages, stream.record.doubles, stream.record.failed)
 
 
 async def suffer(
-    rig: Rig, group: Replicas, stream: Stream, how: str, fault: Fault, seconds: float, window: float
+    rig: Rig, group: Replicas, stream: Stream, how: str, seconds: float, window: float
 ) -> Outage:
     """Lets the fault last for `seconds`.  Raises TimeoutError if the load does not become steady again."""
+    take_away, bring_back = _faults(rig.cluster)[how]
     async with asyncio.timeout(_LIMIT):
         await until(lambda: len(stream.record.waits) >= STEADY)
     before = await group.usages()
@@ -145,12 +119,12 @@ async def suffer(
     restarts = group.restarts
     stream.paused = True
     began = time.perf_counter()
-    await asyncio.to_thread(fault.begin)
+    await asyncio.to_thread(take_away)
     try:
         await asyncio.sleep(seconds)
         meanwhile, lasted = await group.usages(), time.perf_counter() - began
     finally:
-        await asyncio.to_thread(fault.end)
+        await asyncio.to_thread(bring_back)
     back = await _answers(rig)
     at_return = await group.usages()
     stream.paused = False
@@ -210,10 +184,10 @@ async def _answers(rig: Rig) -> float:
             await asyncio.sleep(0.05)
 
 
-def _faults(cluster: Cluster) -> dict[str, Fault]:
+def _faults(cluster: Cluster) -> dict[str, tuple[Callable[[], None], Callable[[], None]]]:
+    """Returns how the API server is taken away and brought back; all of them may block."""
+    server = "kube-apiserver"
     return {
-        "stopped": Fault(
-            partial(cluster.pause_component, _SERVER), partial(cluster.resume_component, _SERVER)
-        ),
-        "killed": Fault(partial(cluster.stop_component, _SERVER), partial(cluster.start_component, _SERVER)),
+        "stopped": (partial(cluster.pause_component, server), partial(cluster.resume_component, server)),
+        "killed": (partial(cluster.stop_component, server), partial(cluster.start_component, server)),
     }

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import aiohttp
@@ -17,24 +16,19 @@ from bench.operator import Operator, Usage, launch
 _LOOK = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    """What each replica is; see `bench.operator.launch`."""
-
-    enable: str = "jobs"
-    settings: Mapping[str, str] = field(default_factory=dict)
-
-
 class Replicas:
     """See `replicas`."""
 
-    def __init__(self, kubeconfig: Path, directory: Path, number: int, program: Program) -> None:
+    def __init__(
+        self, kubeconfig: Path, directory: Path, number: int, enable: str, settings: Mapping[str, str]
+    ) -> None:
         self.running: list[Operator] = []
         self.restarts = 0
         self._kubeconfig = kubeconfig
         self._directory = directory
         self._number = number
-        self._program = program
+        self._enable = enable
+        self._settings = settings
         self._started = 0
         self._filling = asyncio.Lock()
 
@@ -64,12 +58,7 @@ class Replicas:
             self._started += 1
             log = self._directory / f"replica-{self._started}.log"
             self.running.append(
-                await launch(
-                    self._kubeconfig,
-                    log,
-                    enable=self._program.enable,
-                    settings=self._program.settings,
-                )
+                await launch(self._kubeconfig, log, enable=self._enable, settings=self._settings)
             )
 
     @asynccontextmanager
@@ -94,10 +83,15 @@ class Replicas:
 
 @asynccontextmanager
 async def replicas(
-    kubeconfig: Path, directory: Path, number: int, program: Program | None = None
+    kubeconfig: Path,
+    directory: Path,
+    number: int,
+    *,
+    enable: str = "jobs",
+    settings: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Replicas]:
-    """Starts so many replicas, of `jobs` by default, and waits until they are ready; ends them at the end."""
-    group = Replicas(kubeconfig, directory, number, program or Program())
+    """Starts so many replicas and waits until they are ready; ends them at the end."""
+    group = Replicas(kubeconfig, directory, number, enable, settings or {})
     try:
         await group.fill()
         await group.ready()

@@ -12,9 +12,10 @@ from statistics import fmean, median, quantiles
 from typing import Any, Final
 
 from bench.failover import REPLICAS, Handover, hand_over
-from bench.machine import RangedResult, background, memory, open_files, until
+from bench.machine import background, memory, open_files, until
 from bench.operator import operator, samples
-from bench.replicas import Program, Replicas, replicas
+from bench.replicas import Replicas, replicas
+from bench.report import Result
 from bench.rig import NAMESPACE, Rig, new_rig
 from bench.stream import Stream
 from bench.web import Site, open_tab, server
@@ -57,7 +58,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Soak(RangedResult):
+class Soak(Result):
     minutes: float
     live: int
     slots: int
@@ -73,7 +74,7 @@ class Soak(RangedResult):
     orphans: list[str]
 
     def to_json(self) -> dict[str, Any]:
-        content = RangedResult.to_json(self)
+        content = Result.to_json(self)
         del content["waits"]
         return {**content, "p50": median(self.waits), "p99": p99(self.waits)}
 
@@ -134,13 +135,12 @@ async def measure(
     every: float,
     kill_every: float,
     enable: str,
-    see: Callable[[Sample], None],
     directory: Path,
     keep: bool,
 ) -> Soak:
     """Runs `rate` ends a second beside `live` jobs for `minutes` on a new cluster `name`, with a page.
 
-    `every` seconds a sample is taken and shown by `see`.  `kill_every` minutes the leader is killed; 0: not.
+    `every` seconds a sample is taken and printed.  `kill_every` minutes the leader is killed; 0: not.
     `enable` is what the operator runs, `jobs` among it; the load is jobs.
     """
     number = REPLICAS if kill_every else 1
@@ -151,12 +151,12 @@ async def measure(
         )
         kubeconfig = rig.cluster.kubeconfig_path
         group = await stack.enter_async_context(
-            replicas(kubeconfig, directory, number, Program(enable, JOBS_SETTINGS))
+            replicas(kubeconfig, directory, number, enable=enable, settings=JOBS_SETTINGS)
         )
         others = await stack.enter_async_context(history_and_page(kubeconfig, directory))
         stream = Stream(rig.client, live=live, ends_per_second=rate)
         taken: list[Sample] = []
-        sampling = _sample(rig, group, others, stream, taken, every, see)
+        sampling = _sample(rig, group, others, stream, taken, every)
         async with group.kept(), stream.flowing(slots), background(sampling):
             handovers = await _load(group, stream, minutes * _MINUTE, kill_every * _MINUTE)
             # A sample takes seconds on a busy machine.
@@ -197,7 +197,6 @@ async def _sample(
     stream: Stream,
     taken: list[Sample],
     every: float,
-    see: Callable[[Sample], None],
 ) -> None:
     began = last = time.perf_counter()
     usages, ends = await group.usages(), stream.record.ends
@@ -227,7 +226,7 @@ async def _sample(
                 beside={name: memory(other)[0] for name, other in others.items()},
             )
             taken.append(sample)
-            see(sample)
+            print(sample, flush=True)
         last, usages, ends = now, usages_now, ends_now
 
 
@@ -260,7 +259,7 @@ async def history_and_page(kubeconfig: Path, directory: Path) -> AsyncIterator[d
     log = directory / "history.log"
     async with (
         operator(kubeconfig, log, enable="history", settings=settings) as history,
-        server(kubeconfig) as (address, page),
+        server(kubeconfig, directory) as (address, page),
         background(open_tab(await Site.of(address))),
     ):
         yield {"history": history.pid, "page": page}

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.executors import Executors
-from bench.machine import Result, limited, until
+from bench.machine import limited, until
 from bench.operator import operator
+from bench.report import Result
 from bench.rig import NAMESPACE, QUEUE, Rig, job, new_rig
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.conditions import is_true
@@ -63,16 +64,14 @@ class Started(Result):
     peak: int
 
 
-async def measure(name: str, jobs: int, *, directory: Path, profile: Path | None, keep: bool) -> Started:
+async def measure(name: str, *, jobs: int, directory: Path, keep: bool) -> Started:
     """Starts the operator beside `jobs` jobs on a new cluster `name`.  Raises TimeoutError."""
     async with new_rig(name, quotas={_CLUSTER: 1}, keep=keep) as rig:
         await seed(rig, jobs, max(1, jobs // RUNNING_SHARE), directory)
         executors = Executors(rig.client, finish_runs=False)
         async with executors.watching():
             begun = time.perf_counter()
-            async with operator(
-                rig.cluster.kubeconfig_path, directory / "operator.log", profile=profile
-            ) as running:
+            async with operator(rig.cluster.kubeconfig_path, directory / "operator.log") as running:
                 async with asyncio.timeout(_LIMIT):
                     await until(lambda: not _DECIDED.isdisjoint(executors.times.get(PENDING, {})), every=0.01)
                 usage = await running.usage()

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
 from typing import Any, Final
 
-from bench.executors import Executors, completed_job, failed_run, succeeded_run
+from bench.executors import Executors, completed_job, succeeded_run
 from bench.machine import background, limited, until
 from bench.rig import NAMESPACE, job
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
@@ -59,30 +59,21 @@ class Record:
 class Stream(Executors):
     """Plays the executors, submits the jobs and keeps the record."""
 
-    def __init__(self, client: Client, *, live: int, ends_per_second: float, ttl: str = TTL) -> None:
+    def __init__(self, client: Client, *, live: int, ends_per_second: float) -> None:
         super().__init__(client, finish_runs=False)
         self.record = Record()
         self.paused = False
         self.draining = False
         """What still runs is ended at once, so that its end may be told late."""
-        self.fails_once: set[str] = set()
-        """Jobs whose first run fails, and is followed by another."""
-        self.may_fail: set[str] = set()
         self._live = live
         self._pause = 1 / ends_per_second
-        self._ttl = ttl
         self._submitted = 0
         self._uids: dict[tuple[str, str], set[str]] = {}
         """By kind and the UID of the job."""
         self._admitted: set[str] = set()
-        self._failed_once: set[str] = set()
         self._running: deque[Obj] = deque()
         self._room: deque[float] = deque()
         """The ends whose room no job has taken yet."""
-
-    @property
-    def running(self) -> int:
-        return len(self._running)
 
     def handlers(self) -> dict[Resource, Callable[[Obj], None]]:
         return {**super().handlers(), LEASE: self._see_lease}
@@ -95,27 +86,18 @@ class Stream(Executors):
         Raises TimeoutError.
         """
         async with self.watching():
-            await self._fill()
+            await limited(_AT_ONCE, repeat(self._submit, self._live))
             async with asyncio.timeout(_FULL_WITHIN + self._live / _SUBMITTED_A_SECOND):
                 queued = self._live - slots
-                await until(lambda: self.running >= slots and len(self.queued()) >= queued, every=0.2)
+                await until(lambda: len(self._running) >= slots and len(self.queued()) >= queued, every=0.2)
             async with background(self._flow()):
                 yield
             self.draining = True
             await self._drain()
 
-    async def _fill(self) -> None:
-        await limited(_AT_ONCE, repeat(self._submit, self._live))
-
     def queued(self) -> list[str]:
         """Returns the jobs that wait, in the order in which they began to."""
         return [name for name, phase in self.phases.items() if phase == "Pending"]
-
-    async def replace(self, names: Iterable[str]) -> None:
-        """Submits a job for each of these, which somebody else deleted."""
-        for name in names:
-            self.phases.pop(name, None)
-            await self._submit()
 
     async def _flow(self) -> None:
         while True:
@@ -152,7 +134,7 @@ class Stream(Executors):
     async def _submit(self) -> None:
         self._submitted += 1
         body = job(f"stream-{self._submitted}")
-        body["spec"]["ttl"] = self._ttl
+        body["spec"]["ttl"] = TTL
         await _tried(lambda: self._client.create(FOURNOS_JOB, body))
 
     # --- what is seen -------------------------------------------------------------------------------------
@@ -175,7 +157,7 @@ class Stream(Executors):
                 self.record.waits.append((now, now - self._room.popleft()))
 
     def _see_end(self, name: str, phase: str, now: float) -> None:
-        if phase != "Succeeded" and name not in self.may_fail:
+        if phase != "Succeeded":
             self.record.failed.append(f"{name} is {phase}")
         if not self.draining and now - self.times[name].get("run ended", now) > LATE:
             self.record.late.append(name)
@@ -200,9 +182,8 @@ class Stream(Executors):
             return
         uids.add(uid_of(obj))
         self.record.writes.append(time.perf_counter())
-        most, one_more = (2, "third") if self._job_of(obj) in self.fails_once else (1, "second")
-        if len(uids) > most:
-            self.record.doubles.append(f"{self._job_of(obj)} has a {one_more} {kind}")
+        if len(uids) > 1:
+            self.record.doubles.append(f"{self._job_of(obj)} has a second {kind}")
 
     def _see_lease(self, lease: Obj) -> None:
         if lease["metadata"]["name"] != names.LEASE:
@@ -218,11 +199,6 @@ class Stream(Executors):
         await _tried(lambda: self._client.patch(JOB, key_of(job), body, subresource="status"))
 
     async def _run(self, name: str, run: Obj) -> None:
-        if name in self.fails_once and name not in self._failed_once:
-            self._failed_once.add(name)
-            body = {"status": failed_run()}
-            await _tried(lambda: self._client.patch(PIPELINE_RUN, key_of(run), body, subresource="status"))
-            return
         await _tried(lambda: super(Stream, self)._run(name, run))
         self._running.append(run)
 

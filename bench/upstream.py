@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +19,11 @@ from typing import Final
 import aiohttp
 
 from bench.ceiling import Cost, cost, delete_all
-from bench.executors import TERMINAL, Onlooker
+from bench.executors import TERMINAL
 from bench.lifecycle import QUOTAS, settle
-from bench.machine import RangedResult
 from bench.operator import ROOT, operator, start, tail
 from bench.published_operators import PUBLISHED, Checkout, PublishedOperator, environment
+from bench.report import Result
 from bench.rig import NAMESPACE, Rig, new_rig
 from dev import resources
 from devcluster import DevclusterError
@@ -42,19 +42,21 @@ class Turn:
     The end of a MiniCluster is here that its Job exists.
     """
 
+    option: str
+    """That of PUBLISHED."""
+    version: str
     cost: Cost
     p50: float
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """A published operator and this one, with their versions."""
+class Beside(Result):
+    """The turns of published operators and of this one."""
 
-    versions: Mapping[str, str]
     turns: list[Turn]
 
     def quotients(self) -> dict[str, float]:
-        """Returns this operator's medians over those of the other.
+        """Returns this operator's medians over those of each other.
 
         The rate is as measured: one that waits for timers is not higher on a machine without other processes.
         """
@@ -64,60 +66,54 @@ class Pair:
             "requests": lambda turn: turn.cost.requests,
             "cpu": lambda turn: turn.cost.cpu,
         }
-        return {what: self._median(OURS, of) / self._median(THEIRS, of) for what, of in numbers.items()}
-
-    def _median(self, system: str, of: Callable[[Turn], float]) -> float:
-        return median(of(turn) for turn in self.turns if turn.cost.system == system)
-
-
-@dataclass(frozen=True, slots=True)
-class Beside(RangedResult):
-    """Each published operator, by its option, and this one."""
-
-    pairs: Mapping[str, Pair]
-
-    def quotients(self) -> dict[str, float]:
         return {
-            f"{name}.{what}": quotient
-            for name, pair in self.pairs.items()
-            for what, quotient in pair.quotients().items()
+            f"{option}.{what}": self._median(option, OURS, of) / self._median(option, THEIRS, of)
+            for option in dict.fromkeys(turn.option for turn in self.turns)
+            for what, of in numbers.items()
         }
+
+    def _median(self, option: str, system: str, of: Callable[[Turn], float]) -> float:
+        return median(of(turn) for turn in self.turns if (turn.option, turn.cost.system) == (option, system))
 
 
 async def measure(
     name: str,
-    jobs: int,
     *,
-    checkouts: Mapping[str, Path],
+    fournos: Path | None,
+    appwrapper: Path | None,
+    minicluster: Path | None,
     python: Path | None,
+    jobs: int,
     turns: int,
     directory: Path,
     keep: bool,
 ) -> Beside:
-    """Measures each of PUBLISHED that has a checkout, and this one, with `jobs` objects together.
+    """Measures each published operator that has a checkout, and this one, with `jobs` objects together.
 
     Each takes `turns` turns, on a new cluster `name`.  Raises DevclusterError if there is no checkout, one is
     of something else, or a published operator ends.
     """
-    if not checkouts:
-        words = ", ".join(f"--{option} DIR" for option in PUBLISHED)
+    paths = {"fournos": fournos, "appwrapper": appwrapper, "minicluster": minicluster}
+    prepared = {
+        option: PUBLISHED[option].prepare(PUBLISHED[option].checked(path), python, directory)
+        for option, path in paths.items()
+        if path
+    }
+    if not prepared:
+        words = ", ".join(f"--{option} DIR" for option in paths)
         raise DevclusterError(
             "There is nothing to measure beside this operator", hint=f"Name one of {words}."
         )
-    prepared = {
-        option: PUBLISHED[option].prepare(PUBLISHED[option].checked(path), python, directory)
-        for option, path in checkouts.items()
-    }
-    done: dict[str, Pair] = {}
+    done: list[Turn] = []
     async with new_rig(name, quotas=QUOTAS, keep=keep) as rig:
         for option, checkout in prepared.items():
-            measured: list[Turn] = []
             for turn in range(turns):
                 for system in (OURS, THEIRS):
                     log = directory / f"{option}-{system}.log"
                     prefix = f"{system}{turn}"
-                    measured.append(await _turn(rig, PUBLISHED[option], checkout, jobs, system, prefix, log))
-            done[option] = Pair({OURS: __version__, THEIRS: checkout.version}, measured)
+                    taken, p50 = await _turn(rig, PUBLISHED[option], checkout, jobs, system, prefix, log)
+                    version = __version__ if system == OURS else checkout.version
+                    done.append(Turn(option, version, taken, p50))
     return Beside(done)
 
 
@@ -129,7 +125,8 @@ async def _turn(
     system: str,
     prefix: str,
     log: Path,
-) -> Turn:
+) -> tuple[Cost, float]:
+    """Returns the cost, and the median time of an object."""
     crd = ROOT / published.our_crd if system == OURS else checkout.path / published.crd
     await asyncio.to_thread(_apply_crd, rig, crd)
     async with (
@@ -138,18 +135,13 @@ async def _turn(
     ):
         taken = await cost(rig, onlooker, published.subject, jobs, system=system, prefix=prefix, pid=pid)
         names = [f"{prefix}-{number}" for number in range(jobs)]
-        _check_succeeded(onlooker, names, system)
+        wrong = [name for name in names if onlooker.phases[name] != "Succeeded"]
+        if wrong:
+            phase = onlooker.phases[wrong[0]]
+            raise DevclusterError(f"{system}: {len(wrong)} objects have not succeeded, {wrong[0]} is {phase}")
         times = [onlooker.times[name] for name in names]
         await _gone(rig, published)
-    return Turn(taken, median(each[TERMINAL] - each["submitted"] for each in times))
-
-
-def _check_succeeded(onlooker: Onlooker, names: list[str], system: str) -> None:
-    wrong = [name for name in names if onlooker.phases[name] != "Succeeded"]
-    if wrong:
-        raise DevclusterError(
-            f"{system}: {len(wrong)} objects have not succeeded, {wrong[0]} is {onlooker.phases[wrong[0]]}"
-        )
+    return taken, median(each[TERMINAL] - each["submitted"] for each in times)
 
 
 async def _gone(rig: Rig, published: PublishedOperator) -> None:

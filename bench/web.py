@@ -5,25 +5,26 @@ from __future__ import annotations
 import asyncio
 import html
 import itertools
+import os
 import re
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from statistics import quantiles
+from statistics import median, quantiles
 from typing import Any, Final
 
 import aiohttp
 from yarl import URL
 
-from bench.machine import Result, background, cpu, limited, memory
+from bench.machine import background, cpu, limited, memory
 from bench.operator import ROOT
+from bench.report import MB, Result, Target
 from bench.rig import GPU, NAMESPACE, job, new_rig
-from bench.web_servers import PERSON
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.resource import Key
@@ -31,32 +32,32 @@ from fournos.web.pages.all_pages import PAGES
 from fournos.web.render import PREFIX
 
 JOBS: Final = 10_000
-TABS: Final = 20
-SECONDS: Final = 20.0
-READS: Final = 20
 RATE: Final = 10
 """Status changes per second."""
 ASKS_EVERY: Final = 5.0
 """Seconds between two requests of an open tab."""
-_TABS_EACH: Final = 20
-"""Tabs of one person."""
 _ANSWERS_WITHIN: Final = 60.0
 _CLUSTERS: Final = 20
 _RUNNING_SHARE: Final = 10
 _AT_ONCE: Final = 24
 _READY_WITHIN: Final = 120.0
-_PEOPLE: Final = itertools.count()
+_SERVED: Final = Target("any page, p95", "ms", 50)
+_WEIGHT: Final = Target("any page with all that it loads, compressed", "kB", 150)
+_LIVE_CPU: Final = Target("server CPU at ten changes a second", "% of a core", 20)
+_MEMORY: Final = Target("server memory", "MB", 300)
 
 
 @dataclass(frozen=True, slots=True)
 class PageRead:
-    """One page; times in seconds, bytes compressed."""
+    """One page; times in ms, bytes compressed."""
 
     path: str
     status: int
-    changed: tuple[float, ...]
+    changed_p50: float
     """Right after a change of a job."""
-    unchanged: tuple[float, ...]
+    changed_p95: float
+    unchanged_p50: float
+    unchanged_p95: float
     bytes: int
     whole: int
     """With all that it loads."""
@@ -64,14 +65,15 @@ class PageRead:
 
 @dataclass(frozen=True, slots=True)
 class OpenTabs:
-    """What open tabs cost the server; CPU in percent of a core, bytes compressed."""
+    """What open tabs cost the server; times in ms, CPU in percent of a core, bytes compressed."""
 
-    tabs: int
+    changes: int
+    """Status changes a second meanwhile."""
     asked: int
     unchanged: int
     """Answers 304."""
-    times: tuple[float, ...]
-    """Seconds of each answer."""
+    p50: float
+    p95: float
     bytes: int
     cpu_percent: float
 
@@ -79,12 +81,20 @@ class OpenTabs:
 @dataclass(frozen=True, slots=True)
 class Page(Result):
     jobs: int
-    pages: tuple[PageRead, ...]
-    changing: OpenTabs
-    """Beside RATE changes a second."""
-    idle: OpenTabs
-    rss: int
-    peak: int
+    tabs: int
+    pages: list[PageRead]
+    opened: list[OpenTabs]
+    """Beside changes, and without."""
+    rss_mb: float
+    peak_mb: float
+
+    def targets(self) -> list[tuple[Target, float]]:
+        return [
+            (_SERVED, max(each.changed_p95 for each in self.pages)),
+            (_WEIGHT, max(each.whole for each in self.pages) / 1000),
+            (_LIVE_CPU, self.opened[0].cpu_percent),
+            (_MEMORY, self.rss_mb),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,23 +118,27 @@ class Changes:
             await asyncio.sleep(1 / RATE)
 
 
-def p95_of(values: tuple[float, ...]) -> float:
-    return quantiles(values, n=20)[-1] if len(values) > 1 else values[0]
+def _ms(times: Sequence[float]) -> tuple[float, float]:
+    """Returns median and 95th percentile of times in seconds, in ms."""
+    p95 = quantiles(times, n=20)[-1] if len(times) > 1 else times[0]
+    return median(times) * 1000, p95 * 1000
 
 
-async def measure(cluster: str, jobs: int, *, reads: int, tabs: int, seconds: float, keep: bool) -> Page:
+async def measure(
+    cluster: str, *, jobs: int, reads: int, tabs: int, seconds: float, directory: Path, keep: bool
+) -> Page:
     """Measures the server on a control plane without an operator."""
     async with new_rig(cluster, quotas={"cluster-0": 100}, keep=keep) as rig:
         await _fill(rig.client, jobs)
-        async with server(rig.cluster.kubeconfig_path) as (address, pid):
+        async with server(rig.cluster.kubeconfig_path, directory) as (address, pid):
             site = await Site.of(address)
             changes = Changes(rig.client, await site.waiting())
             pages = [await _read(site, changes, path, reads) for path in _paths()]
             async with background(changes.forever()):
-                changing = await _tabs(site, pid, tabs, seconds)
-            idle = await _tabs(site, pid, tabs, seconds)
+                opened = [await _tabs(site, pid, tabs, seconds, RATE)]
+            opened.append(await _tabs(site, pid, tabs, seconds, 0))
             rss, peak = memory(pid)
-    return Page(jobs, tuple(pages), changing, idle, rss, peak)
+    return Page(jobs, tabs, pages, opened, rss / MB, peak / MB)
 
 
 def _paths() -> list[str]:
@@ -160,10 +174,19 @@ async def _fill_in_job(client: Client, number: int) -> None:
 
 
 @asynccontextmanager
-async def server(kubeconfig: Path) -> AsyncIterator[tuple[str, int]]:
-    """Starts the page's server; yields its address and PID."""
-    words = (sys.executable, "-m", "bench.web_servers", str(kubeconfig))
-    process = await asyncio.create_subprocess_exec(*words, cwd=ROOT, stdout=subprocess.PIPE)
+async def server(kubeconfig: Path, directory: Path) -> AsyncIterator[tuple[str, int]]:
+    """Starts `fournos web`; yields its address and PID."""
+    words = ("-m", "fournos", "-n", NAMESPACE, "web", "--port", "0", "--no-browser")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "src"),
+        "KUBECONFIG": str(kubeconfig),
+        "HEARTH_NAMESPACE": NAMESPACE,
+    }
+    with (directory / "web.log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=log
+        )
     assert process.stdout is not None
     try:
         async with asyncio.timeout(_READY_WITHIN):
@@ -179,7 +202,7 @@ async def server(kubeconfig: Path) -> AsyncIterator[tuple[str, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The page's server as its persons use it."""
+    """The page's server as its only person uses it."""
 
     root: URL
     cookies: dict[str, str]
@@ -191,28 +214,21 @@ class Site:
             answer.raise_for_status()
         return cls(URL(address).origin(), {one.key: one.value for one in jar})
 
-    def session(self, person: int | None = None) -> aiohttp.ClientSession:
-        """A session of a person, of a new one by default: the server limits the reads of each."""
-        name = f"p{next(_PEOPLE) if person is None else person}"
+    def session(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
             self.root,
-            cookies=self.of_person(name),
+            cookies=self.cookies,
             cookie_jar=aiohttp.CookieJar(unsafe=True),
             connector=aiohttp.TCPConnector(limit=0),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_ANSWERS_WITHIN),
             auto_decompress=False,
         )
 
-    def of_person(self, name: str) -> dict[str, str]:
-        return {**self.cookies, PERSON: name}
-
-    async def text(self, path: str) -> str:
-        async with self.session() as session:
-            return (await _get(session, path, "identity"))[1].decode()
-
     async def waiting(self) -> tuple[str, ...]:
         """The names of the waiting jobs that the first page shows."""
-        return tuple(re.findall(rf'id="waiting-{NAMESPACE}-([^"]+)"', await self.text("/")))
+        async with self.session() as session:
+            text = (await _get(session, "/", "identity"))[1].decode()
+        return tuple(re.findall(rf'id="waiting-{NAMESPACE}-([^"]+)"', text))
 
 
 async def _get(session: aiohttp.ClientSession, path: str, encoding: str = "gzip") -> tuple[int, bytes]:
@@ -234,7 +250,7 @@ async def _read(site: Site, changes: Changes, path: str, reads: int) -> PageRead
                 status, body = await _get(session, path)
                 times.append(time.perf_counter() - began)
         loaded = await _loaded(session, (await _get(session, path, "identity"))[1].decode())
-    return PageRead(path, status, tuple(changed), tuple(unchanged), len(body), len(body) + loaded)
+    return PageRead(path, status, *_ms(changed), *_ms(unchanged), len(body), len(body) + loaded)
 
 
 async def _loaded(session: aiohttp.ClientSession, text: str) -> int:
@@ -254,13 +270,12 @@ def _assets(text: str) -> set[str]:
     return {html.unescape(one) for one in re.findall(rf'({re.escape(PREFIX)}[^"\')\s]+)', text)}
 
 
-async def _tabs(site: Site, pid: int, tabs: int, seconds: float) -> OpenTabs:
+async def _tabs(site: Site, pid: int, tabs: int, seconds: float, changes: int) -> OpenTabs:
     """Lets so many tabs of the first page ask for it again, as a browser does, for `seconds`."""
     answers: list[tuple[int, float, int]] = []
     async with AsyncExitStack() as stack:
+        session = await stack.enter_async_context(site.session())
         for number in range(tabs):
-            if number % _TABS_EACH == 0:
-                session = await stack.enter_async_context(site.session(10_000 + number // _TABS_EACH))
             delay = ASKS_EVERY * number / tabs
             await stack.enter_async_context(background(_tab(session, delay, answers)))
         await asyncio.sleep(ASKS_EVERY)  # each has asked once
@@ -269,12 +284,12 @@ async def _tabs(site: Site, pid: int, tabs: int, seconds: float) -> OpenTabs:
         await asyncio.sleep(seconds)
         used = (cpu(pid) - before) / (time.perf_counter() - began) * 100
     return OpenTabs(
-        tabs=tabs,
-        asked=len(answers),
-        unchanged=sum(status == 304 for status, _, _ in answers),
-        times=tuple(took for _, took, _ in answers),
-        bytes=sum(size for _, _, size in answers),
-        cpu_percent=used,
+        changes,
+        len(answers),
+        sum(status == 304 for status, _, _ in answers),
+        *_ms([took for _, took, _ in answers]),
+        sum(size for _, _, size in answers),
+        used,
     )
 
 

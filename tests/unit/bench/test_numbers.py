@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bench.comparison import OTHER, THIS, Turn, summary
-from bench.lifecycle import Round, _requests
+from bench.lifecycle import _requests
 from bench.machine import Load
 from bench.operator import Usage, samples
-from bench.report import ALONE, MANY
+from bench.report import Target
 
 
 def usage(**requests: int) -> Usage:
@@ -19,9 +18,8 @@ def usage(**requests: int) -> Usage:
 def test_requests_of_other_clients_are_the_rest() -> None:
     served = Counter({("POST", "workloads"): 30, ("POST", "fournosjobs"): 10, ("PUT", "localqueues"): 5})
     sent = Counter({("create", "fournosjobs.fournos.dev"): 10})
-    per_job, in_full = _requests(sent, served, usage(local=0), usage(local=20), 10)
+    per_job = _requests(sent, served, usage(local=0), usage(local=20), 10)
     assert per_job == {"operator": 2.0, "events": 0.0, "kueue and others": 1.5, "all": 3.5}
-    assert in_full["kueue and others"] == {"workloads": 10, "localqueues": 5}
 
 
 def test_idle_calls_are_all_but_lease_and_watches() -> None:
@@ -43,36 +41,11 @@ def test_others_are_who_is_not_measured() -> None:
 
 
 def test_targets_know_their_direction() -> None:
-    assert ALONE.met(0.2)
-    assert not ALONE.met(0.21)
-    assert MANY.met(12)
-    assert not MANY.met(11.9)
+    most, least = Target("time", "s", 0.2), Target("rate", "/s", 12, at_least=True)
+    assert most.met(0.2) and not most.met(0.21)
+    assert least.met(12) and not least.met(11.9)
 
 
 def test_samples_carry_labels() -> None:
     text = '# TYPE a counter\na_total{b="c"} 2.0\n'
     assert samples(text) == [("a_total", {"b": "c"}, 2.0)]
-
-
-def test_a_comparison_is_of_means_over_all_turns() -> None:
-    def turn(whose: str, p50: float) -> Turn:
-        one = Round(
-            jobs=30,
-            together=True,
-            p50=p50,
-            p95=0,
-            seconds=1,
-            hops={},
-            requests={"all": 1, "operator": 1, "events": 1},
-            requests_of={},
-            cpu_ms=1,
-            passes=1,
-            rss=1,
-            cpu_of={"kube-apiserver": 1},
-            others=0,
-        )
-        return Turn(whose, [one])
-
-    found = summary([turn(OTHER, 2), turn(THIS, 1), turn(THIS, 2), turn(OTHER, 4)])
-    (p50,) = (each for each in found if each.what == "p50, s")
-    assert (p50.size, p50.this, p50.other, p50.ratio) == ("30 together", 1.5, 3.0, 0.5)

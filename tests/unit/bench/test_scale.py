@@ -5,27 +5,24 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from bench.__main__ import _arguments
+from bench.__main__ import PARTS, _arguments
 from bench.ceiling import Cost, ratios
 from bench.failover import Failover, Handover, gap
 from bench.operator import Usage
 from bench.outage import Outage, Outages, calls_between, settled
 from bench.published_operators import PUBLISHED
-from bench.scale import PARTS
-from bench.shape import Shape
 from bench.soak import Sample, Soak, growth, p99
-from bench.upstream import OURS, THEIRS, Beside, Pair, Turn, measure
+from bench.upstream import OURS, THEIRS, Beside, Turn
 from devcluster import DevclusterError
 
 
 @pytest.mark.parametrize("name", PARTS)
 def test_the_options_of_a_part_are_what_its_measurement_takes(name: str, tmp_path: Path) -> None:
-    arguments = PARTS[name].arguments(_arguments().parse_args([name]), tmp_path)
-    inspect.signature(PARTS[name].measure).bind("bench", **arguments)
+    own = PARTS[name].arguments(_arguments().parse_args([name]))
+    inspect.signature(PARTS[name].measure).bind("bench", directory=tmp_path, keep=False, **own)
 
 
 def cost(system: str, rate: float, cpu: float, others: float = 0.0) -> Cost:
@@ -40,20 +37,6 @@ def test_ratios_are_medians_over_kueue_s_without_the_benchmark_s_cpu() -> None:
 def test_a_machine_that_others_used_meanwhile_does_not_change_the_ratio_of_rates() -> None:
     turns = [cost("kueue", 50, 20), cost("fournosjobs", 10, 80, others=0.5)]
     assert ratios(turns)["fournosjobs.rate"] == 0.4
-
-
-def test_classes_have_their_shares_of_each_hundred() -> None:
-    names = [f"job-{number}" for number in range(100, 200)]
-    assert Counter(Shape().class_of(name).name for name in names) == {"small": 70, "medium": 20, "large": 10}
-    assert Counter(Shape(classes=2).class_of(name).name for name in names) == {"small": 70, "medium": 30}
-
-
-def test_objects_are_spread_over_the_queues() -> None:
-    shape = Shape(queues=3)
-    queues = Counter(shape.workload(f"job-{number}")["spec"]["queueName"] for number in range(9))
-    assert queues == {"fournos-queue": 3, "fournos-queue-1": 3, "fournos-queue-2": 3}
-    made = {each["metadata"]["name"] for each in shape.objects() if each["kind"] == "LocalQueue"}
-    assert made == {"fournos-queue-1", "fournos-queue-2"}
 
 
 def test_a_gap_is_between_the_writes_around_the_new_leader() -> None:
@@ -104,11 +87,10 @@ def test_requests_after_an_outage_count_beside_those_before() -> None:
 
 def test_this_operator_counts_beside_a_published_one() -> None:
     turns = [
-        Turn(cost(OURS, 4, 100), 2.0),
-        Turn(cost(THEIRS, 1, 200, others=0.5), 20.0),
+        Turn("fournos", "1", cost(OURS, 4, 100), 2.0),
+        Turn("fournos", "2", cost(THEIRS, 1, 200, others=0.5), 20.0),
     ]
-    measured = Beside({"fournos": Pair({OURS: "1", THEIRS: "2"}, turns)})
-    assert measured.ratios() == {
+    assert Beside(turns).ratios() == {
         "fournos.rate": 4.0,
         "fournos.p50": 0.1,
         "fournos.requests": 0.5,
@@ -123,8 +105,11 @@ def test_a_directory_without_the_published_operator_is_refused(option: str, tmp_
 
 
 async def test_beside_nothing_there_is_nothing_to_measure(tmp_path: Path) -> None:
+    part = PARTS["upstream"]
     with pytest.raises(DevclusterError, match="nothing to measure"):
-        await measure("bench", 1, checkouts={}, python=None, turns=1, directory=tmp_path, keep=False)
+        await part.measure(
+            "bench", directory=tmp_path, keep=False, **part.arguments(_arguments().parse_args(["upstream"]))
+        )
 
 
 def test_growth_is_the_last_third_over_the_first() -> None:
@@ -163,17 +148,3 @@ def test_a_soak_compares_the_longest_leader_with_itself_and_the_history_over_the
     found = SOAK.ratios()
     assert (found["rss"], found["history.rss"]) == (1.05, 1105 / 1090)
     assert (found["failed"], found["doubles"]) == (1.0, 0.0)
-
-
-# --- etcd and the clock -----------------------------------------------------------------------------------
-
-
-def cache(relists: int, **objects: str) -> dict[str, Any]:
-    resource = ["fournos.dev", "v1", "FournosJob", "fournosjobs", True]
-    return {
-        "resource": resource,
-        "namespace": "bench",
-        "selector": "",
-        "relists": relists,
-        "objects": objects,
-    }

@@ -93,20 +93,6 @@ def test_a_leader_counts_once_until_another_leads(stream: Stream) -> None:
     assert [holder for _, holder in stream.record.leaders] == ["one", "", "two"]
 
 
-def test_a_job_whose_first_run_is_to_fail_may_have_two_and_one_that_may_fail_is_no_fault(
-    stream: Stream,
-) -> None:
-    stream.fails_once.add("a")
-    stream.may_fail.add("b")
-    see = stream.handlers()[next(each for each in stream.handlers() if each.kind == "PipelineRun")]
-    see(run("a", "1"))
-    see(run("a", "2"))
-    stream.see_phase(job("b", "Failed"))
-    assert (stream.record.doubles, stream.record.failed) == ([], [])
-    see(run("a", "3"))
-    assert stream.record.doubles == ["a has a third PipelineRun"]
-
-
 def test_queued_are_the_jobs_that_wait_in_their_order(stream: Stream) -> None:
     for name, phase in (("a", "Pending"), ("b", "Pending"), ("c", "Running"), ("a", "Admitted")):
         stream.see_phase(job(name, phase))
