@@ -91,8 +91,8 @@ def test_each_with_a_lease_is_scraped_at_its_service_and_missed_without(part: st
     (monitor,) = monitors
     assert monitor["spec"]["endpoints"] == [{"port": "metrics"}]
     selected = monitor["spec"]["selector"]["matchLabels"].items()
-    services = found.of("Service")
-    assert [one for one in services if selected <= one["metadata"].get("labels", {}).items()] == [service]
+    services = [one for one in found.of("Service") if one["spec"]["ports"][0]["name"] == "metrics"]
+    assert services == [service] and selected <= service["metadata"]["labels"].items()
     (alert,) = (rule for rule in rules() if rule["alert"] == "FournosMetricsUnreachable")
     (pattern,) = re.findall(r'job=~"([^"]+)"', alert["expr"])
     assert re.fullmatch(pattern, service["metadata"]["name"])
