@@ -48,12 +48,20 @@ def client_context(
     if certificate and key:
         with _as_file(certificate + b"\n" + key) as path:
             try:
-                context.load_cert_chain(path)
+                context.load_cert_chain(path, password=_no_password)
             except (ssl.SSLError, ValueError) as error:
                 raise CredentialsError(
                     "the client certificate and its key are not PEM or do not belong together"
                 ) from error
     return context
+
+
+def _no_password() -> str:
+    """Refuses an encrypted key.  Without this OpenSSL would ask for its password on the terminal."""
+    raise CredentialsError(
+        "the client key is encrypted, and nobody is there to give its password; "
+        "store it without one: openssl pkey -in encrypted.key -out client.key"
+    )
 
 
 def server_context(certificate: bytes, key: bytes) -> ssl.SSLContext:

@@ -186,7 +186,7 @@ def _content(entry: Config, field: str, source: str) -> bytes | None:
     data = entry.get(f"{field}-data")
     if data:
         try:
-            return base64.b64decode(str(data), validate=True)
+            return base64.b64decode("".join(str(data).split()), validate=True)  # base64(1) breaks its lines
         except (binascii.Error, ValueError):
             raise CredentialsError(f"{source}: {field}-data is not base64") from None
     path = entry.get(field)

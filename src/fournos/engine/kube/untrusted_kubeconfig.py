@@ -1,7 +1,7 @@
 """An untrusted kubeconfig: checked completely before any connection is made with it.
 
-Inline data alone, as for Kueue's MultiKueueCluster: no program, no file, no proxy, no basic authentication, no
-unverified TLS, in no entry of the file.
+Inline data alone, as for Kueue's MultiKueueCluster: no program, no file, no proxy, no basic authentication,
+no unverified TLS, in no entry of the file.
 """
 
 from __future__ import annotations

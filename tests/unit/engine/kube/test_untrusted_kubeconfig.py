@@ -9,6 +9,12 @@ from typing import Any
 
 import pytest
 import yaml
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -227,6 +233,21 @@ async def test_a_token_and_a_certificate_are_accepted() -> None:
     by_certificate = checked(config(user=CERTIFICATE))
     assert by_certificate.expires is not None
     assert timedelta(minutes=55) < by_certificate.expires - NOW < timedelta(minutes=65)
+
+
+def test_an_encrypted_key_is_refused_and_nothing_is_asked_on_the_terminal() -> None:
+    encrypted = load_pem_private_key(PAIR.key, None).private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"hunter2")
+    )
+    found = refusal(config(user={**CERTIFICATE, "client-key-data": b64(encrypted)}))
+    assert found.reason == "InvalidCertificate"
+    assert "the client key is encrypted" in found.message and "openssl pkey" in found.message
+
+
+def test_line_breaks_in_base64_are_accepted() -> None:
+    lines = {"certificate-authority-data": base64.encodebytes(AUTHORITY.certificate).decode()}
+    pair = {name: base64.encodebytes(base64.b64decode(data)).decode() for name, data in CERTIFICATE.items()}
+    assert checked(config(cluster=lines, user=pair)).expires is not None
 
 
 def test_without_current_context_the_first_one_counts() -> None:
