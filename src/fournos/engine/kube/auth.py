@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
 import orjson
@@ -22,6 +22,9 @@ from fournos.engine.kube.errors import CredentialsError
 
 # --- TLS contexts -----------------------------------------------------------------------------------
 # TLS contexts from bytes; keys are never left in a file.
+
+
+_INVALID: Final = "InvalidCertificate"
 
 
 def client_context(
@@ -39,7 +42,7 @@ def client_context(
     try:
         context = ssl.create_default_context(cadata=ca.decode("ascii") if ca else None)
     except (ssl.SSLError, ValueError) as error:
-        raise CredentialsError("certificate-authority is not a PEM certificate") from error
+        raise CredentialsError("certificate-authority is not a PEM certificate", reason=_INVALID) from error
     # Python 3.13 and later refuse CAs without the key usage extension, and Kubernetes clusters have such CAs.
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
     if not verify:
@@ -51,7 +54,8 @@ def client_context(
                 context.load_cert_chain(path, password=_no_password)
             except (ssl.SSLError, ValueError) as error:
                 raise CredentialsError(
-                    "the client certificate and its key are not PEM or do not belong together"
+                    "the client certificate and its key are not PEM or do not belong together",
+                    reason=_INVALID,
                 ) from error
     return context
 
@@ -60,7 +64,8 @@ def _no_password() -> str:
     """Refuses an encrypted key.  Without this OpenSSL would ask for its password on the terminal."""
     raise CredentialsError(
         "the client key is encrypted, and nobody is there to give its password; "
-        "store it without one: openssl pkey -in encrypted.key -out client.key"
+        "store it without one: openssl pkey -in encrypted.key -out client.key",
+        reason=_INVALID,
     )
 
 

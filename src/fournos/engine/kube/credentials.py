@@ -11,7 +11,6 @@ import os
 import ssl
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -48,22 +47,6 @@ _REFUSED = {
     "as-groups": "impersonation is not supported; use credentials of the identity itself",
     "as-uid": "impersonation is not supported; use credentials of the identity itself",
 }
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Access:
-    """The content of one context of a kubeconfig.  It holds secrets, so it has no repr."""
-
-    server: str
-    namespace: str
-    ca: bytes | None
-    verify: bool
-    server_name: str | None
-    token: str | None
-    token_file: Path | None
-    certificate: bytes | None
-    key: bytes | None
-    exec: ExecSpec | None
 
 
 def read(paths: Sequence[Path]) -> Config:
@@ -116,47 +99,66 @@ def checked(config: object, *, source: str = "kubeconfig") -> Config:
     return config
 
 
-def access(
+def credentials_of(
     config: Config,
     *,
     context: str | None = None,
     source: str = "kubeconfig",
     allow_exec: bool = False,
-) -> Access:
-    """Returns the content of a context (None: the current one).
+) -> Credentials:
+    """Returns the credentials of a context (None: the current one).
 
     It reads the files that the kubeconfig names: an untrusted one is checked before
     (`fournos.engine.kube.untrusted_kubeconfig`).  Raises CredentialsError; its message contains the fix.
     """
-    name = context or config.get("current-context")
-    if not name:
-        raise CredentialsError(f"{source} has no current-context; set one or name a context")
-    chosen = _entry(config, "contexts", str(name), source)
-    cluster = _entry(config, "clusters", str(chosen.get("cluster") or ""), source)
-    user = _entry(config, "users", str(chosen["user"]), source) if chosen.get("user") else {}
+    name, chosen, cluster, user = _chosen(config, context, source)
     _refuse(cluster, user, source, allow_exec=allow_exec)
-
     server = str(cluster.get("server") or "")
     if not server.startswith(("https://", "http://")):
         raise CredentialsError(f"{source}: server of context {name} must be an https:// URL")
-    ca = _content(cluster, "certificate-authority", source)
-    token = str(user["token"]).strip() if user.get("token") else None
-    certificate = _content(user, "client-certificate", source)
-    key = _content(user, "client-key", source)
-    if bool(certificate) != bool(key):
-        raise CredentialsError(f"{source}: client-certificate and client-key must be given together")
-    return Access(
-        server=server.rstrip("/"),
-        namespace=str(chosen.get("namespace") or "default"),
+    ca, proof = _content(cluster, "certificate-authority", source), _proof(user, source)
+    identity: Identity
+    if user.get("exec"):
+        identity = ExecPlugin(_exec(user["exec"], cluster, ca, source))
+    elif user.get("tokenFile"):
+        # As in client-go, the file wins over an inline token.
+        identity = TokenFile(Path(user["tokenFile"]), certificate=proof.certificate, key=proof.key)
+    else:
+        identity = FixedIdentity(proof)
+    if proof.certificate:
+        # An invalid pair fails now and not at the first request.
+        client_context(ca=ca, certificate=proof.certificate, key=proof.key)
+    return Credentials(
+        server.rstrip("/"),
+        identity,
         ca=ca,
         verify=not cluster.get("insecure-skip-tls-verify"),
         server_name=cluster.get("tls-server-name"),
-        token=token,
-        token_file=Path(user["tokenFile"]) if user.get("tokenFile") else None,
-        certificate=certificate,
-        key=key,
-        exec=_exec(user["exec"], cluster, ca, source) if user.get("exec") else None,
+        namespace=str(chosen.get("namespace") or "default"),
     )
+
+
+def proof_of(config: Config, *, source: str = "kubeconfig") -> Proof:
+    """Returns the token and the client certificate in the current context.  Raises CredentialsError."""
+    return _proof(_chosen(config, None, source)[3], source)
+
+
+def _chosen(config: Config, context: str | None, source: str) -> tuple[str, Config, Config, Config]:
+    """Returns the name of the context, and the context, its cluster and its user."""
+    name = str(context or config.get("current-context") or "")
+    if not name:
+        raise CredentialsError(f"{source} has no current-context; set one or name a context")
+    chosen = _entry(config, "contexts", name, source)
+    cluster = _entry(config, "clusters", str(chosen.get("cluster") or ""), source)
+    user = _entry(config, "users", str(chosen["user"]), source) if chosen.get("user") else {}
+    return name, chosen, cluster, user
+
+
+def _proof(user: Config, source: str) -> Proof:
+    certificate, key = _content(user, "client-certificate", source), _content(user, "client-key", source)
+    if bool(certificate) != bool(key):
+        raise CredentialsError(f"{source}: client-certificate and client-key must be given together")
+    return Proof(str(user["token"]).strip() if user.get("token") else None, certificate, key)
 
 
 def _entry(config: Config, plural: str, name: str, source: str) -> Config:
@@ -364,27 +366,4 @@ def _from_files(
     paths: tuple[Path, ...] | list[Path], context: str | None, *, allow_exec: bool
 ) -> Credentials:
     source = os.pathsep.join(str(path) for path in paths)
-    return from_access(access(read(paths), context=context, source=source, allow_exec=allow_exec))
-
-
-def from_access(access: Access) -> Credentials:
-    """Returns the credentials of a kubeconfig's context.  CredentialsError: invalid certificate."""
-    identity: Identity
-    if access.exec is not None:
-        identity = ExecPlugin(access.exec)
-    elif access.token_file is not None:
-        # As in client-go, the file wins over an inline token.
-        identity = TokenFile(access.token_file, certificate=access.certificate, key=access.key)
-    else:
-        identity = FixedIdentity(Proof(access.token, access.certificate, access.key))
-    if access.certificate:
-        # An invalid pair fails now and not at the first request.
-        client_context(ca=access.ca, certificate=access.certificate, key=access.key)
-    return Credentials(
-        access.server,
-        identity,
-        ca=access.ca,
-        verify=access.verify,
-        server_name=access.server_name,
-        namespace=access.namespace,
-    )
+    return credentials_of(read(paths), context=context, source=source, allow_exec=allow_exec)

@@ -7,8 +7,7 @@ import logging
 import random
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final, Protocol, TypeAlias
 
@@ -17,10 +16,9 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
 from fournos.engine.kube.errors import KubeError
-from fournos.engine.kube.probe import ClusterApi, Member, Probe, ReflectorFactory
-from fournos.engine.kube.reflector import Reflector
+from fournos.engine.kube.probe import ClusterApi, FleetWatch, Member, Probe
 from fournos.engine.kube.resource import Obj, Resource
-from fournos.engine.kube.store import IndexFunction, Store, same_but_version
+from fournos.engine.kube.store import Store
 from fournos.engine.kube.transport import Observer
 from fournos.engine.kube.untrusted_kubeconfig import KubeconfigRefusedError, check
 
@@ -108,17 +106,6 @@ _MAX_BYTES: Final = 8 * 2**20
 """Maximum bytes of a response: of a page of objects or of one watch event."""
 
 
-@dataclass(frozen=True, slots=True)
-class FleetWatch:
-    """A resource type that is watched in every cluster; `project` and `indexes` are those of `Store`."""
-
-    resource: Resource
-    namespace: str = ""
-    selector: str = ""
-    project: Callable[[Obj], Obj] | None = None
-    indexes: Mapping[str, IndexFunction] = field(default_factory=dict)
-
-
 class Dial(Protocol):
     """Connects to an API server; tests connect to one in memory."""
 
@@ -195,7 +182,9 @@ class Fleet:
         since = before.since if before is not None else unreachable_since
         self.disconnect(name)
         same = before if before is not None and before.server == checked.credentials.server else None
-        stores = same.stores if same else {of: _store(watch) for of, watch in self._watches.items()}
+        stores = same.stores if same else {}
+        for of, watch in self._watches.items():
+            stores.setdefault(of, Store(project=watch.project, indexes=watch.indexes))
 
         def dial(timeout: float) -> ClusterApi:
             return self._dial(name, checked.credentials, timeout=timeout)
@@ -204,11 +193,12 @@ class Fleet:
             name,
             checked,
             version=version,
+            watches=self._watches.values(),
             stores=stores,
-            reflector=self._reflector_of(name),
             api=dial(REQUEST_TIMEOUT),
             dial=lambda: dial(self._timeout),
             on_change=lambda: self._changed(name),
+            on_object=lambda old, new: self._on_object(name, old, new),
             now=self._now,
             monotonic=self._monotonic,
             interval=self._interval,
@@ -306,35 +296,6 @@ class Fleet:
         except Exception:
             logger.exception("a change of cluster %s could not be handed on", name)
 
-    def _reflector_of(self, name: str) -> ReflectorFactory:
-        def make(
-            api: ClusterApi,
-            resource: Resource,
-            store: Store,
-            *,
-            on_change: Callable[[], None],
-            on_state: Callable[[], None],
-        ) -> Reflector:
-            def stored(_: str, old: Obj | None, new: Obj | None) -> None:
-                if not same_but_version(old, new):
-                    on_change()
-                    self._on_object(name, old, new)
-
-            watch = self._watches[resource]
-            return Reflector(
-                api,
-                resource,
-                store,
-                namespace=watch.namespace,
-                selector=watch.selector,
-                on_change=stored,
-                on_state=on_state,
-                where=name,
-                rng=self._rng,
-            )
-
-        return make
-
     def _dial_over_http(self, name: str, credentials: Credentials, *, timeout: float) -> ClusterApi:
         return Client(
             credentials,
@@ -352,7 +313,3 @@ async def _leave(member: Member, task: asyncio.Task[None] | None) -> None:
     if task is not None:
         await asyncio.gather(task, return_exceptions=True)
     await member.close()
-
-
-def _store(watch: FleetWatch) -> Store:
-    return Store(project=watch.project, indexes=watch.indexes)

@@ -6,9 +6,9 @@ import asyncio
 import logging
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
@@ -17,8 +17,8 @@ import aiohttp
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ConnectionLostError, ForbiddenError, KubeError, ServerError
 from fournos.engine.kube.reflector import Reflector
-from fournos.engine.kube.resource import Resource
-from fournos.engine.kube.store import Store
+from fournos.engine.kube.resource import Obj, Resource
+from fournos.engine.kube.store import IndexFunction, Store, same_but_version
 from fournos.engine.kube.transport import Backoff
 from fournos.engine.kube.untrusted_kubeconfig import CheckedKubeconfig, expired
 
@@ -175,18 +175,15 @@ JITTER: Final = 0.1
 """Random share of the probe interval, so that the probes of the clusters do not run together."""
 
 
-class ReflectorFactory(Protocol):
-    """Creates the reflector of one resource type of a cluster."""
+@dataclass(frozen=True, slots=True)
+class FleetWatch:
+    """A resource type that is watched in every cluster; `project` and `indexes` are those of `Store`."""
 
-    def __call__(
-        self,
-        api: ClusterApi,
-        resource: Resource,
-        store: Store,
-        *,
-        on_change: Callable[[], None],
-        on_state: Callable[[], None],
-    ) -> Reflector: ...
+    resource: Resource
+    namespace: str = ""
+    selector: str = ""
+    project: Callable[[Obj], Obj] | None = None
+    indexes: Mapping[str, IndexFunction] = field(default_factory=dict)
 
 
 class Member:
@@ -203,11 +200,12 @@ class Member:
         checked: CheckedKubeconfig,
         *,
         version: str,
-        stores: Mapping[Resource, Store],
-        reflector: ReflectorFactory,
+        watches: Iterable[FleetWatch],
+        stores: dict[Resource, Store],
         api: ClusterApi,
         dial: Callable[[], ClusterApi],
         on_change: Callable[[], None],
+        on_object: Callable[[Obj | None, Obj | None], None],
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
         interval: float,
@@ -225,9 +223,10 @@ class Member:
         self.since = since
         """The time since which the cluster is unreachable."""
         self._checked = checked
-        self._reflector = reflector
+        self._watches = tuple(watches)
         self._dial = dial
         self._on_change = on_change
+        self._on_object = on_object
         self._now = now
         self._monotonic = monotonic
         self._interval = interval
@@ -297,12 +296,25 @@ class Member:
         return wait
 
     def _watch(self) -> None:
-        for resource, store in self.stores.items():
-            reflector = self._reflector(
-                self.api, resource, store, on_change=self._on_change, on_state=self._watch_changed
+        for watch in self._watches:
+            resource = watch.resource
+            reflector = self._reflectors[resource] = Reflector(
+                self.api,
+                resource,
+                self.stores[resource],
+                namespace=watch.namespace,
+                selector=watch.selector,
+                on_change=self._stored,
+                on_state=self._watch_changed,
+                where=self.name,
+                rng=self._rng,
             )
-            self._reflectors[resource] = reflector
             self._tasks.append(asyncio.create_task(reflector.run(), name=f"{self.name}: watch {resource}"))
+
+    def _stored(self, _: str, old: Obj | None, new: Obj | None) -> None:
+        if not same_but_version(old, new):
+            self._on_change()
+            self._on_object(old, new)
 
     def _watch_changed(self) -> None:
         if any(reflector.error is not None for reflector in self._reflectors.values()):

@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from fournos.engine.kube.credentials import Access, Config, Credentials, access, checked, from_access
+from fournos.engine.kube.auth import Proof
+from fournos.engine.kube.credentials import Config, Credentials, checked, credentials_of, proof_of
 from fournos.engine.kube.errors import CredentialsError
 from fournos.engine.kube.formats import YamlError, load_all
 
@@ -66,20 +67,20 @@ def check(content: bytes, *, now: datetime) -> CheckedKubeconfig:
     """
     config = config_of(content)
     try:
-        context_access = access(config)
+        proof = proof_of(config)
+        if not proof.token and not proof.certificate:
+            raise KubeconfigRefusedError(
+                "NoCredentials", f"kubeconfig: the user has no credentials; {_CREDENTIALS}"
+            )
+        expires, by_certificate = _end(proof)
+        if expires is not None and expires <= now:
+            raise expired(expires, by_certificate=by_certificate)
+        credentials = credentials_of(config)
+    except KubeconfigRefusedError:
+        raise
     except CredentialsError as error:
-        raise KubeconfigRefusedError("InvalidKubeconfig", error.message) from None
-    if not context_access.token and not context_access.certificate:
-        raise KubeconfigRefusedError(
-            "NoCredentials", f"kubeconfig: the user has no credentials; {_CREDENTIALS}"
-        )
-    try:
-        credentials = from_access(context_access)
-    except CredentialsError as error:
-        raise KubeconfigRefusedError("InvalidCertificate", f"kubeconfig: {error.message}") from None
-    expires, by_certificate = _end(context_access)
-    if expires is not None and expires <= now:
-        raise expired(expires, by_certificate=by_certificate)
+        reason, problem = error.reason or "InvalidKubeconfig", error.message.removeprefix("kubeconfig: ")
+        raise KubeconfigRefusedError(reason, f"kubeconfig: {problem}") from None
     return CheckedKubeconfig(credentials, expires, by_certificate)
 
 
@@ -175,7 +176,7 @@ def _check_token(name: str, user: Mapping[str, Any]) -> None:
         )
 
 
-def _end(credentials: Access) -> tuple[datetime | None, bool]:
+def _end(credentials: Proof) -> tuple[datetime | None, bool]:
     """Returns the end of the last valid credential: an API server accepts whichever is valid."""
     of_certificate = _certificate_end(credentials.certificate) if credentials.certificate else None
     if not credentials.token:

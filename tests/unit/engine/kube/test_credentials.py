@@ -17,7 +17,7 @@ import yaml
 from fournos.engine.kube import auth as auth_module
 from fournos.engine.kube import credentials
 from fournos.engine.kube.auth import ExecPlugin, ExecSpec, TokenFile
-from fournos.engine.kube.credentials import Credentials, access, from_access, in_cluster, load, parse
+from fournos.engine.kube.credentials import Credentials, credentials_of, in_cluster, load, parse
 from fournos.engine.kube.errors import CredentialsError, ForbiddenError
 from tests.unit.engine.kube.client_identity import AUTHORITY, PAIR, ends
 
@@ -129,7 +129,7 @@ async def test_another_context_by_name(tmp_path: Path) -> None:
 def inline(content: dict[str, Any]) -> Credentials:
     """A kubeconfig that a user brings: inline data alone."""
     text = yaml.safe_dump(content)
-    return from_access(access(parse(text, source="Secret a/b"), source="Secret a/b"))
+    return credentials_of(parse(text, source="Secret a/b"), source="Secret a/b")
 
 
 async def test_a_client_certificate_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
