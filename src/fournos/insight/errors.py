@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fournos.engine.api.rules import Violation
+from fournos.engine.api.rules import Violation as Violation
+from fournos.engine.kube.errors import ForbiddenError as ForbiddenError
+from fournos.engine.kube.errors import KubeError as KubeError
+from fournos.engine.kube.errors import NoSuchResourceError as NoSuchResourceError
+from fournos.engine.kube.errors import NotFoundError as NotFoundError
 
 
 class FournosError(Exception):

@@ -17,7 +17,9 @@ from fournos.api.slots import GPU_PREFIX
 from fournos.engine.api.rules import Violation
 from fournos.engine.api.schema_readers import takes_texts
 from fournos.engine.kube.errors import KubeError, NotFoundError
-from fournos.engine.kube.formats import load_all, yaml_problem
+from fournos.engine.kube.formats import dump as dump
+from fournos.engine.kube.formats import load_all as load_all
+from fournos.engine.kube.formats import yaml_problem
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
 from fournos.engine.queueing.observe import covered

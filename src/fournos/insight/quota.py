@@ -15,6 +15,7 @@ from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.job import PRIORITY_LABEL
 from fournos.engine.queueing.kinds import LOCAL_QUEUE as LOCAL_QUEUE
 from fournos.engine.queueing.kinds import WORKLOAD as WORKLOAD
+from fournos.engine.queueing.kinds import WORKLOAD_PRIORITY_CLASS as WORKLOAD_PRIORITY_CLASS
 from fournos.engine.queueing.observe import At, quotas_of, reserved
 from fournos.engine.queueing.podsets import queue_name as queue_name
 from fournos.engine.queueing.workload import view

@@ -23,9 +23,11 @@ from fournos.systems.schedules.names import (
     ACCEPTED,
     OVERLAPPING,
     SCHEDULE_UID_LABEL,
-    TIME_LABEL,
     TRIGGER_ANNOTATION,
 )
+from fournos.systems.schedules.names import CONFIRMS_LABEL as CONFIRMS_LABEL
+from fournos.systems.schedules.names import SCHEDULE_LABEL as SCHEDULE_LABEL
+from fournos.systems.schedules.names import TIME_LABEL as TIME_LABEL
 from fournos.systems.schedules.times import Plan, plan_of
 
 KINDS: Final = (FOURNOS_SCHEDULE, FOURNOS_JOB)

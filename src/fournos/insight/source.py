@@ -6,8 +6,9 @@ import os
 from collections.abc import Awaitable
 from typing import Any, Final, Protocol, TypeVar
 
-from fournos.engine.kube.api import Listing
+from fournos.engine.kube.api import Listing as Listing
 from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.resource import EVENT as EVENT
 from fournos.engine.kube.resource import NAMESPACE as NAMESPACE
 from fournos.engine.kube.resource import SELF_SUBJECT_ACCESS_REVIEW, Key, Obj, Resource
 

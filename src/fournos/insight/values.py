@@ -13,6 +13,7 @@ from fournos.api.phase import PHASE_TIME, TERMINAL
 from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import Key as Key
 from fournos.engine.kube.resource import Obj as Obj
+from fournos.engine.kube.resource import is_terminating as is_terminating
 from fournos.engine.kube.resource import key_of as key_of
 from fournos.engine.kube.resource import uid_of as uid_of
 from fournos.insight.errors import FournosError

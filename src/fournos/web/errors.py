@@ -10,14 +10,17 @@ from fournos.client.errors import (
     ApiError,
     ConflictError,
     FournosError,
+    HistoryUnavailableError,
     MissingError,
     NoHistoryError,
     NotAllowedError,
     NotInstalledError,
+    NotThereError,
     RefusedError,
     UnreachableError,
+    from_kube,
 )
-from fournos.engine.kube import errors as kube
+from fournos.insight.errors import KubeError
 
 
 class PageError(Exception):
@@ -57,36 +60,35 @@ class LoginNeededError(PageError):
 
 _FORBIDDEN = "You may not see this"
 ASK = "Ask an administrator of the cluster for the right, or log in with an account that has it."
-_AWAY = "The API server does not answer"
 _AGAIN = "Nothing was lost. Try again in a few seconds."
 
 
 def page_error(error: Exception) -> PageError | None:
     """Returns what the page shows for an error of API server or client; None for a fault of ours."""
-    match error:
-        case PageError():
-            return error
-        case kube.ForbiddenError() | NotAllowedError():
-            return PageError(403, _FORBIDDEN, error.message, ASK)
-        case kube.NotFoundError() | kube.GoneError():
+    match from_kube(error) if isinstance(error, KubeError) else error:
+        case PageError() as shown:
+            return shown
+        case NotAllowedError(message=message):
+            return PageError(403, _FORBIDDEN, message, ASK)
+        case NotThereError(message=message):
+            fix = "It may have been deleted, or its name is misspelled."
+            return PageError(404, "Not here", message, fix)
+        case MissingError(message=message, fix=fix):
+            return PageError(404, "Not here", message, fix)
+        case NotInstalledError(message=message, fix=fix) | NoHistoryError(message=message, fix=fix):
+            return PageError(404, "Not installed", message, fix)
+        case ConflictError(message=message):
             return PageError(
-                404, "Not here", error.message, "It may have been deleted, or its name is misspelled."
+                409, "Changed meanwhile", message, "Load the page again, then repeat the action."
             )
-        case MissingError():
-            return PageError(404, "Not here", error.message, error.fix)
-        case kube.NoSuchResourceError() | NotInstalledError() | NoHistoryError():
-            fix = error.fix if isinstance(error, FournosError) else "Ask an administrator to install it."
-            return PageError(404, "Not installed", error.message, fix)
-        case kube.AlreadyExistsError() | kube.ConflictError() | ConflictError():
-            return PageError(
-                409, "Changed meanwhile", error.message, "Load the page again, then repeat the action."
-            )
-        case kube.InvalidError() | RefusedError():
-            return PageError(422, "Refused", error.message)
-        case kube.TransientError() | UnreachableError():
-            return PageError(503, _AWAY, error.message, _AGAIN)
-        case ApiError() | kube.KubeError():
-            return PageError(502, "The API server refused the request", error.message)
-        case FournosError():
-            return PageError(422, "Not possible", error.message, error.fix)
+        case RefusedError(message=message):
+            return PageError(422, "Refused", message)
+        case UnreachableError(message=message, cause=HistoryUnavailableError(fix=fix)):
+            return PageError(503, "The history does not answer", message, fix)
+        case UnreachableError(message=message, status=status) if status in (0, 429) or status >= 500:
+            return PageError(503, "The API server does not answer", message, _AGAIN)
+        case ApiError(message=message):
+            return PageError(502, "The API server refused the request", message)
+        case FournosError(message=message, fix=fix):
+            return PageError(422, "Not possible", message, fix)
     return None

@@ -10,12 +10,9 @@ from enum import StrEnum
 from typing import Any, Final
 
 from fournos.api.fournosjob import DEFAULT_PIPELINE
-from fournos.engine.api.rules import Violation
-from fournos.engine.kube.formats import dump, load_all
-from fournos.engine.kube.resource import Obj
-from fournos.insight.errors import ManifestError
-from fournos.insight.manifests import assign, check, field_path, place, rename, skeleton
-from fournos.insight.values import SpecDifference, differences, spec_of
+from fournos.insight.errors import ManifestError, Violation
+from fournos.insight.manifests import assign, check, dump, field_path, load_all, place, rename, skeleton
+from fournos.insight.values import Obj, SpecDifference, differences, spec_of
 from fournos.web.runs.subject import JobSubject
 
 LARGEST: Final = 2**16

@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from aiohttp import web
 
 from fournos.client.errors import FournosError
-from fournos.engine.kube.errors import KubeError
 from fournos.engine.runtime.listening import RateLimit, cut
+from fournos.insight.errors import KubeError
 from fournos.web.errors import PageError
 from fournos.web.site import Content
 

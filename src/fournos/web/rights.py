@@ -10,16 +10,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, Resource
 from fournos.engine.kube.api import Api, Listing
-from fournos.engine.kube.errors import ForbiddenError, KubeError
-from fournos.engine.kube.resource import Key, Obj, Resource, key_of
-from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.engine.runtime.decision import User
 from fournos.engine.runtime.reviews import Reviewer
+from fournos.insight.errors import ForbiddenError, KubeError
 from fournos.insight.facts import everywhere
+from fournos.insight.quota import LOCAL_QUEUE
 from fournos.insight.source import Source, or_error
-from fournos.insight.values import namespaces
+from fournos.insight.values import Key, Obj, key_of, namespaces
 from fournos.web.site import Call, allowed_in
 
 

@@ -15,8 +15,8 @@ from typing import Any, Final
 from aiohttp import web
 
 from fournos.client.errors import FournosError
-from fournos.engine.kube.errors import KubeError
 from fournos.engine.runtime.listening import RateLimit
+from fournos.insight.errors import KubeError
 from fournos.web.errors import LoginNeededError, PageError, page_error
 from fournos.web.people import People
 from fournos.web.render import PREFIX, Frame, Link

@@ -12,11 +12,12 @@ from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from multidict import MultiMapping
 
+from fournos.api.kinds import Resource
 from fournos.client.asynchronous import AsyncClient
-from fournos.engine.kube.errors import KubeError, NotFoundError
-from fournos.engine.kube.resource import Obj, Resource, is_terminating, key_of, uid_of
 from fournos.insight.caches import ObjectCaches
+from fournos.insight.errors import KubeError, NotFoundError
 from fournos.insight.source import Source
+from fournos.insight.values import Obj, is_terminating, key_of, uid_of
 from fournos.web.render import Renderer
 
 

@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
+from fournos.api.kinds import Resource
 from fournos.client.errors import NoHistoryError, NotAllowedError
-from fournos.engine.kube.resource import Resource
 from fournos.history.regressions.benchmark import FAILING, Benchmark, BenchmarkKpi, BenchmarkState, in_order
 from fournos.history.regressions.series import labels_text
 from fournos.insight.errors import FournosError

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.client.clusters import AsyncCluster
-from fournos.engine.kube.resource import Key
 from fournos.insight import fleet
+from fournos.insight.values import Key
 from fournos.web.errors import ASK, PageError
 from fournos.web.site import Action, Call, Done, Page, Written
 

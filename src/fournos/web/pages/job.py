@@ -13,22 +13,23 @@ import orjson
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.jobs import AsyncJob
-from fournos.engine.kube.formats import dump
-from fournos.engine.kube.resource import Obj, is_terminating
 from fournos.history.artifacts import ArtifactError, checked_path
 from fournos.history.estimates import Typical, sentence
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import gather as gather_facts
 from fournos.insight.failure import Failure
 from fournos.insight.jobs import HoldVerdict, cluster_of
+from fournos.insight.manifests import dump
 from fournos.insight.queues import KINDS
 from fournos.insight.quota import rows as quota_rows
 from fournos.insight.reasons import explain
 from fournos.insight.values import (
+    Obj,
     created,
     display_name,
     hardware,
     is_terminal,
+    is_terminating,
     leaves,
     name_of,
     one_line,

@@ -17,11 +17,10 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import TERMINAL
 from fournos.client.history import AsyncHistory
 from fournos.engine.api.values import format_time, parse_time
-from fournos.engine.kube.resource import Obj, uid_of
 from fournos.history.records import Run, recorded_row
 from fournos.insight.facts import everywhere
 from fournos.insight.jobs import JobRow
-from fournos.insight.values import created
+from fournos.insight.values import Obj, created, uid_of
 from fournos.web.errors import PageError
 from fournos.web.pages.compare import MOST as COMPARED
 from fournos.web.rights import recorded_namespaces

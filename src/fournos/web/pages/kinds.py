@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fournos.engine.kube.resource import Key
 from fournos.insight.sheets import listed, sheet
+from fournos.insight.values import Key
 from fournos.web.site import Call, Page
 
 ROWS: Final = 20

@@ -8,9 +8,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB, Resource
 from fournos.client.errors import FournosError
-from fournos.engine.kube.resource import Resource
 from fournos.history.estimates import Typical
 from fournos.insight import queues
 from fournos.insight.queues import QueueEntry

@@ -12,16 +12,14 @@ from typing import Any, Final
 from fournos.api.kinds import FOURNOS_SCHEDULE
 from fournos.api.phase import Phase
 from fournos.client.schedules import AsyncSchedule
-from fournos.engine.kube.errors import NoSuchResourceError
-from fournos.engine.kube.resource import Key, Obj, key_of
 from fournos.history.records import Run
 from fournos.history.results.models import Kpi, RunValues, Test, is_version
 from fournos.insight import schedules
-from fournos.insight.errors import FournosError
+from fournos.insight.errors import FournosError, NoSuchResourceError
 from fournos.insight.jobs import cluster_of
 from fournos.insight.schedule_manifests import moment_of
-from fournos.insight.values import created, is_terminal, name_of, phase_of, spec_of
-from fournos.systems.schedules.names import CONFIRMS_LABEL, SCHEDULE_LABEL, TIME_LABEL
+from fournos.insight.schedules import CONFIRMS_LABEL, SCHEDULE_LABEL, TIME_LABEL
+from fournos.insight.values import Key, Obj, created, is_terminal, key_of, name_of, phase_of, spec_of
 from fournos.web.charts import COLOURS, Plot, PlotLine, PlotRun
 from fournos.web.rights import RUNS as RECORDED
 from fournos.web.runs.subject import address, part

@@ -8,19 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB, PIPELINE
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB, PIPELINE, Resource
 from fournos.client.asynchronous import AsyncClient
 from fournos.client.errors import ConflictError, RefusedError
 from fournos.client.submission import found_anew, repeat
-from fournos.engine.api.rules import Violation
-from fournos.engine.kube.errors import KubeError
-from fournos.engine.kube.formats import dump
-from fournos.engine.kube.resource import Obj, Resource
-from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
 from fournos.insight.clusters import gpus_of, read_kueue_clusters
-from fournos.insight.manifests import UNKNOWN, unknown_names
+from fournos.insight.errors import KubeError, Violation
+from fournos.insight.manifests import UNKNOWN, dump, unknown_names
+from fournos.insight.quota import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
 from fournos.insight.source import Source, or_error
-from fournos.insight.values import name_of, namespaces, spec_of
+from fournos.insight.values import Obj, name_of, namespaces, spec_of
 from fournos.web.errors import PageError
 from fournos.web.forms import (
     AskedJob,

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
+from fournos.api.kinds import Resource
 from fournos.client.errors import NoHistoryError, NotAllowedError
-from fournos.engine.kube.resource import Resource
 from fournos.history.usage import Usage, added, as_csv, together
 from fournos.insight import fleet
 from fournos.web.charts import Plot, PlotLine

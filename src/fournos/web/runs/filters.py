@@ -13,9 +13,8 @@ from multidict import MultiMapping
 
 from fournos.api.phase import Phase
 from fournos.client.errors import FournosError
-from fournos.engine.kube.resource import Obj
 from fournos.insight.jobs import matches, wanted_labels, wanted_phases
-from fournos.insight.values import NEW, created, display_name, moment, name_of
+from fournos.insight.values import NEW, Obj, created, display_name, moment, name_of
 
 PHASES: Final = ("active", NEW, *(phase.value for phase in Phase))
 """The choices of the form; "active" means all phases that are not terminal."""

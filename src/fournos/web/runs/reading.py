@@ -9,16 +9,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from fournos.api.kinds import Resource
 from fournos.client.errors import FournosError
 from fournos.client.jobs import AsyncJob
 from fournos.client.logs import LogLine
-from fournos.engine.kube.errors import KubeError
-from fournos.engine.kube.resource import EVENT, Obj, Resource
 from fournos.history.logs.stored import FailingLine, first_failed
 from fournos.history.records import Document
 from fournos.insight.children import Children, Task, readable_children
+from fournos.insight.errors import KubeError
 from fournos.insight.failure import Category, Failure, failure
-from fournos.insight.values import is_terminal, moment, one_line, phase_of
+from fournos.insight.source import EVENT
+from fournos.insight.values import Obj, is_terminal, moment, one_line, phase_of
 from fournos.web.pages.logs import plain
 from fournos.web.runs.subject import JobSubject, PagePart, part
 from fournos.web.runs.timeline import live_tasks, recorded_tasks

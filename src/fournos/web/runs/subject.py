@@ -11,12 +11,11 @@ from urllib.parse import quote, urlencode
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import FournosError, MissingError, NoHistoryError
 from fournos.client.job_methods import read_recorded_job
-from fournos.engine.kube.errors import ForbiddenError, KubeError, NotFoundError
-from fournos.engine.kube.formats import dump
-from fournos.engine.kube.resource import Key, Obj, key_of, uid_of
 from fournos.history.records import Run
+from fournos.insight.errors import ForbiddenError, KubeError, NotFoundError
+from fournos.insight.manifests import dump
 from fournos.insight.source import Source
-from fournos.insight.values import name_of
+from fournos.insight.values import Key, Obj, key_of, name_of, uid_of
 from fournos.web.errors import PageError, page_error
 from fournos.web.site import Call
 

@@ -9,10 +9,9 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from fournos.engine.kube.resource import Obj
 from fournos.history.records import Run
 from fournos.insight.children import Children, Task, tasks
-from fournos.insight.values import is_terminal, moment, name_of, one_line, short, status_of, timeline
+from fournos.insight.values import Obj, is_terminal, moment, name_of, one_line, short, status_of, timeline
 from fournos.web.charts import horizon, time_ticks
 
 _HEIGHT: Final = 16
