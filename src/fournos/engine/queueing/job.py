@@ -199,6 +199,17 @@ MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
 MULTIKUEUE_ADAPTER: Final = "fournos.dev/multikueue"
 """The `controllerName` of the AdmissionChecks of our adapter."""
 
+ORIGIN_LABEL: Final = "kueue.x-k8s.io/multikueue-origin"
+"""Label of all that a manager cluster has made on a worker, with any adapter."""
+
+
+def made_by_manager(job: Obj) -> bool:
+    """True if the job is a copy that a manager cluster has made here.
+
+    It does not delete itself after its end: the manager would read its absence as a loss, and run it again.
+    """
+    return bool((job["metadata"].get("labels") or {}).get(ORIGIN_LABEL))
+
 
 def managed_elsewhere(spec: Mapping[str, Any]) -> bool:
     """True if another cluster runs the object with this spec."""

@@ -14,6 +14,7 @@ from enum import Enum
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING, TERMINAL, Phase
+from fournos.engine.api.conditions import is_true
 from fournos.engine.api.values import format_time
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.job import MULTIKUEUE, NOT_FOUND
@@ -22,7 +23,14 @@ from fournos.engine.queueing.report import release_quota
 from fournos.engine.queueing.workload import QueueState, cure_of, view
 from fournos.engine.runtime.decision import Decision, EventRecord, Facts
 from fournos.engine.runtime.events import describe, lasts
-from fournos.systems.jobs.finish import after_end, derive_archived, derive_suspected, finish, release
+from fournos.systems.jobs.finish import (
+    after_end,
+    derive_archived,
+    derive_suspected,
+    expire,
+    finish,
+    release,
+)
 from fournos.systems.jobs.pending import adopt, pending, wait
 from fournos.systems.jobs.queue import class_question, granted, queue
 from fournos.systems.jobs.resolve import resolving, start
@@ -54,6 +62,9 @@ def queue_only(ctx: Context) -> Decision:
     """Ensures the Workload of a dispatched job, active unless `spec.suspend` or `spec.shutdown` is set."""
     if ctx.deleting:
         return Decision()  # Kubernetes deletes the Workload through its owner reference
+    # The Workload is finished last: the adapter needs the copy on the worker no more.
+    if ctx.draft.phase in TERMINAL and (ctx.workload is None or is_true(ctx.workload, "Finished")):
+        return expire(ctx)
     if ctx.workload is None:
         if ctx.spec.suspend or ctx.spec.shutdown:
             return Decision()

@@ -18,6 +18,7 @@ from fournos.engine.api.conditions import is_true
 from fournos.engine.api.values import format_time, parse_duration, parse_time, parse_ttl
 from fournos.engine.kube.resource import JOB, SECRET, Key, Obj, key_of, uid_of
 from fournos.engine.queueing.ensure import prebuilt_name
+from fournos.engine.queueing.job import made_by_manager
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import (
     Answer,
@@ -328,6 +329,12 @@ def after_end(ctx: Context) -> Decision:
         return Decision(tuple(steps), wake_at=expiry if rests else None, settled=settled)
     if (reruns := next_rerun(ctx)) is not None:
         return reruns
+    return expire(ctx)
+
+
+def expire(ctx: Context) -> Decision:
+    """Deletes the ended job after `spec.ttl`."""
+    expiry = _expiry(ctx)
     if expiry is None:
         return Decision()
     if ctx.now >= expiry:
@@ -341,7 +348,7 @@ def after_end(ctx: Context) -> Decision:
 
 def _expiry(ctx: Context) -> datetime | None:
     finished = ctx.draft.phase_times.finished
-    if not ctx.spec.ttl or not finished:
+    if not ctx.spec.ttl or not finished or made_by_manager(ctx.job):
         return None
     return finished + parse_ttl(ctx.spec.ttl)
 

@@ -203,6 +203,8 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: MiniClu
     if refused:
         return waits(ctx, "NotPermitted", refused)
     if elsewhere:
+        if ctx.draft.finished and not ctx.deleting:
+            return finished(ctx)
         done = ctx.deleting and queue.verdict is Verdict.ELSEWHERE
         return Decision(steps=ctx.finalizer(on=False) if done else (), retry=queue.retry)
     decision = _act(ctx, queue)

@@ -13,6 +13,7 @@ from fournos.api.kinds import MINICLUSTER
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.values import parse_count, parse_time
 from fournos.engine.kube.resource import JOB, POD, Obj, is_terminating, key_of, uid_of
+from fournos.engine.queueing.job import made_by_manager
 from fournos.engine.runtime.decision import Decision, Delete, Step
 from fournos.systems.miniclusters import names
 from fournos.systems.miniclusters.health import ended_well, exit_code, flux_error, last_end, lead_of, runner
@@ -139,7 +140,7 @@ def finishing(ctx: Context) -> Decision:
 
 def finished(ctx: Context) -> Decision:
     """Creates nothing any more. With `cleanup` it deletes the MiniCluster, and with it all its objects."""
-    if ctx.spec.get("cleanup"):
+    if ctx.spec.get("cleanup") and not made_by_manager(ctx.minicluster):
         return Decision(steps=(Delete(MINICLUSTER, key_of(ctx.minicluster), uid_of(ctx.minicluster)),))
     return Decision()
 

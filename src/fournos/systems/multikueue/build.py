@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fournos.engine.kube.resource import Obj, Resource, uid_of
+from fournos.engine.queueing.ensure import MAX_EXECUTION_LABEL
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.workload import JOB_UID_LABEL
 from fournos.systems.multikueue import names
@@ -21,6 +22,10 @@ _CONFIRMS = "fournos.dev/confirms"
 """Label of a rerun: the UID of a job of the manager cluster, where its results count, not on the worker."""
 _RECORDED = ("archivedAt", "suspectedAt")
 """Fields of a FournosJob's status that the recorder of a history writes: each cluster has its own."""
+_EXPIRES = ("ttl", "ttlSecondsAfterFinished", "ttlStrategy", "cleanup")
+"""Fields by which a job deletes itself after its end.  On a worker it stays until its end is known here."""
+_POLICY_EXPIRES = "ttlSecondsAfterFinished"
+"""The same in `spec.runPolicy`, as the kinds of Kubeflow have it."""
 _HELD = ("fournos.dev/held", "queue")
 """Annotation of a copy that the queue holds back.
 
@@ -31,11 +36,13 @@ It is for kinds whose users hold a job in the same field: the queue may release 
 def remote_workload(workload: Obj, *, worker: str, origin: str, attempt: str) -> Obj:
     """Returns the copy of a Workload for a worker.
 
-    The copy is active, even if the Workload has been deactivated in the meantime.
+    The copy is active, even if the Workload has been deactivated in the meantime.  Its time is limited by the
+    manager cluster alone: a worker that stops it first would look like one that has evicted it.
     """
     meta = workload["metadata"]
     labels = {name: value for name, value in (meta.get("labels") or {}).items() if name != JOB_UID_LABEL}
-    spec = {name: value for name, value in workload["spec"].items() if name != "active"}
+    here = ("active", "maximumExecutionTimeSeconds")
+    spec = {name: value for name, value in workload["spec"].items() if name not in here}
     return {
         "apiVersion": WORKLOAD.api_version,
         "kind": WORKLOAD.kind,
@@ -55,13 +62,18 @@ def remote_workload(workload: Obj, *, worker: str, origin: str, attempt: str) ->
 
 
 def mirror(job: Obj, kind: Resource, *, workload: str, worker: str, origin: str, attempt: str) -> Obj:
-    """Returns the copy of a job for a worker: without managedBy, bound to the Workload that exists there."""
+    """Returns the copy of a job for a worker: bound to the Workload there, without managedBy and expiry."""
     meta = job["metadata"]
     spec: dict[str, Any] = {
-        name: value for name, value in (job.get("spec") or {}).items() if name != "managedBy"
+        name: value
+        for name, value in (job.get("spec") or {}).items()
+        if name != "managedBy" and name not in _EXPIRES
     }
+    if isinstance(policy := spec.get("runPolicy"), Mapping):
+        spec["runPolicy"] = {name: value for name, value in policy.items() if name != _POLICY_EXPIRES}
     hold = held_back(kind, spec)
-    labels = {name: value for name, value in (meta.get("labels") or {}).items() if name != _CONFIRMS}
+    here = (_CONFIRMS, MAX_EXECUTION_LABEL)
+    labels = {name: value for name, value in (meta.get("labels") or {}).items() if name not in here}
     held = dict([_HELD]) if any(spec.get(field) != value for field, value in hold.items()) else {}
     return {
         "apiVersion": kind.api_version,

@@ -19,6 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.alias_generators import to_camel
 
 from fournos.api.phase import TERMINAL
+from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.values import parse_duration
 from fournos.engine.kube.errors import CredentialsError
 from fournos.engine.kube.formats import YamlError, load_all
@@ -78,16 +79,27 @@ def held_back(resource: Resource, spec: Obj) -> Obj:
     return {"suspend": True} if "suspend" in spec else {}
 
 
-_ENDED: dict[tuple[str, str], tuple[str, frozenset[str]]] = {
-    # The Workload of a FournosJob finishes before the job's own status has the end.
-    ("fournos.dev", "FournosJob"): ("phase", TERMINAL),
+_ENDS: dict[tuple[str, str], frozenset[str]] = {
+    ("fournos.dev", "FournosJob"): TERMINAL,
+    ("workload.codeflare.dev", "AppWrapper"): frozenset({"Succeeded", "Failed"}),
+    ("flux-framework.org", "MiniCluster"): frozenset({"Finished"}),
 }
+"""Kinds whose status has a phase, with those that are final."""
 
 
-def has_ended(resource: Resource, status: Obj) -> bool:
-    """Returns True if the status of a copy with a finished Workload is its last one, as for most kinds."""
-    field, ends = _ENDED.get((resource.group, resource.kind), ("", frozenset()))
-    return not field or status.get(field) in ends
+def has_ended(resource: Resource, status: Obj) -> bool | None:
+    """Returns True if the status of a copy is its last one; None for a kind whose end is not known here."""
+    if (resource.group, resource.kind) == ("tekton.dev", "PipelineRun"):
+        return (condition({"status": status}, "Succeeded") or {}).get("status") in ("True", "False")
+    ends = _ENDS.get((resource.group, resource.kind))
+    return None if ends is None else status.get("phase") in ends
+
+
+def has_succeeded(status: Obj) -> bool:
+    """Returns True if the status of an ended copy is that of a success."""
+    if is_true({"status": status}, "Succeeded") or status.get("phase") == "Succeeded":
+        return True
+    return status.get("exitCode") == 0
 
 
 # --- Kueue's Configuration -------------------------------------------------------------------------------

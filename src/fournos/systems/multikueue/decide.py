@@ -17,7 +17,7 @@ from fournos.engine.kube.resource import Obj, controller_of, is_terminating, key
 from fournos.engine.runtime.decision import Absent, Decision, Facts, LiveGet, Patch, StepFailure
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.build import mirror
-from fournos.systems.multikueue.config import has_ended
+from fournos.systems.multikueue.config import has_ended, has_succeeded
 from fournos.systems.multikueue.nominate import keep_priority, leftover, nominate, runs
 from fournos.systems.multikueue.observe import Observed, Remote
 from fournos.systems.multikueue.remote import Read, create
@@ -174,7 +174,7 @@ def follow(ctx: Context) -> Decision:
         return _lost(ctx, remote)
     twin = ctx.current(remote)
     if twin is None:
-        return ctx.gathered() if remote.busy else _again(ctx, f'its Workload on "{name}" is gone')
+        return _without_twin(ctx, remote)
     if is_true(twin, "Finished"):
         return _finished(ctx, remote, twin)
     if not runs(twin):
@@ -183,6 +183,20 @@ def follow(ctx: Context) -> Decision:
         return _again(ctx, f'"{name}" has evicted it: {evicted.get("message") or "not admitted any more"}')
     keep_priority(ctx, remote, twin)
     return _running(ctx, remote)
+
+
+def _without_twin(ctx: Context, remote: Remote) -> Decision:
+    """Takes the end from the job's copy, if Kueue has removed the finished Workload of an ended one there."""
+    copy, kind = ctx.mirror(remote), ctx.observed.kind
+    if remote.busy:
+        return ctx.gathered()
+    if copy is None or kind is None or not has_ended(kind, copy.get("status") or {}):
+        return _again(ctx, f'its Workload on "{remote.name}" is gone')
+    ctx.copy_status(copy)
+    reason = "Succeeded" if has_succeeded(copy["status"]) else "Failed"
+    ctx.draft.finish(reason, f'Its Workload on "{remote.name}" is gone; the job itself has ended')
+    ctx.draft.event("FinishedOnWorker", f'{reason} on "{remote.name}"')
+    return ctx.gathered()
 
 
 def _running(ctx: Context, remote: Remote) -> Decision:
@@ -226,7 +240,7 @@ def _finished(ctx: Context, remote: Remote, twin: Obj) -> Decision:
         return ctx.gathered()
     copy, due = ctx.mirror(remote), parse_time(since(twin, "Finished")) + _STATUS_DELAY
     ctx.copy_status(copy)
-    if copy is not None and not has_ended(kind, copy.get("status") or {}) and ctx.now < due:
+    if copy is not None and has_ended(kind, copy.get("status") or {}) is False and ctx.now < due:
         ctx.wake(due)
         return ctx.gathered()
     ctx.draft.finish(reason, message)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fournos.engine.queueing.job import MULTIKUEUE as MULTIKUEUE
 from fournos.engine.queueing.job import MULTIKUEUE_ADAPTER
+from fournos.engine.queueing.job import ORIGIN_LABEL as ORIGIN_LABEL
 
 CONTROLLER = MULTIKUEUE_ADAPTER
 """The `controllerName` of this adapter's AdmissionChecks; that of Kueue's own adapter is `MULTIKUEUE`."""
 
-ORIGIN_LABEL = "kueue.x-k8s.io/multikueue-origin"
 PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
 """Label, and since Kueue 0.18 annotation, that binds an object to an existing Workload."""
 

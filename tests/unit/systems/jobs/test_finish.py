@@ -69,6 +69,7 @@ from tests.unit.systems.jobs.passes import (
     ago,
     condition_of,
     decided,
+    true,
     written,
 )
 from tests.world.harness import DISTURBED, Run, Scenario, run
@@ -314,6 +315,19 @@ def test_a_finished_job_goes_after_its_time_to_live() -> None:
     assert due.steps == (Delete(FOURNOS_JOB, KEY, "u1"),) and due.wake_at is None
     forever = decided(ended(day))
     assert forever.steps == () and forever.wake_at is None
+
+
+def test_a_copy_on_a_worker_stays_until_its_manager_takes_it() -> None:
+    labels = {"kueue.x-k8s.io/multikueue-origin": "multikueue"}
+    found = decided(ended(3 * 24 * 3600, ttl="1d", meta={"labels": labels}))
+    assert found.steps == () and found.wake_at is None
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_the_time_to_live_of_a_dispatched_job_counts_where_it_was_made(done: bool) -> None:
+    queued = a_workload(true("Finished")) if done else a_workload()
+    found = decided(ended(24 * 3600, ttl="1d", managedBy="kueue.x-k8s.io/multikueue"), workloads=(queued,))
+    assert (Delete(FOURNOS_JOB, KEY, "u1") in found.steps) is done
 
 
 def test_a_job_goes_after_all_that_it_has_left_behind() -> None:

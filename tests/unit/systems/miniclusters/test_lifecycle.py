@@ -90,6 +90,26 @@ async def test_a_kubelet_that_is_late_costs_no_logs() -> None:
     assert "exitCode" not in get(server)["status"]
 
 
+@pytest.mark.parametrize(
+    ("labels", "spec", "stays"),
+    [
+        ({"kueue.x-k8s.io/multikueue-origin": "multikueue"}, {}, True),
+        (QUEUE, {"managedBy": "kueue.x-k8s.io/multikueue"}, False),
+    ],
+    ids=["a copy on a worker", "on its manager"],
+)
+async def test_cleanup_of_what_another_cluster_runs(labels: Any, spec: Any, stays: bool) -> None:
+    """The copy stays until the manager has its end; there the MiniCluster goes, and the copy with it."""
+
+    def ended(server: Server) -> None:
+        submit(server, labels=labels, cleanup=True, **spec)
+        status = {"phase": "Finished", "exitCode": 0}
+        server.patch(MINICLUSTER, Key(NS, "flux"), {"status": status}, subresource="status")
+
+    server = (await run(story(setup=ended))).server
+    assert bool(server.list(MINICLUSTER)) is stays
+
+
 async def test_cleanup_leaves_nothing() -> None:
     server = await told("cleanup")
     left = [str(resource) for resource, _ in server.everything()]

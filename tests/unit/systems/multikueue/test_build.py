@@ -110,6 +110,34 @@ def test_a_copy_of_a_job_waits_there_for_its_workload(
     }
 
 
+@pytest.mark.parametrize(
+    ("kind", "spec", "copied"),
+    [
+        (FOURNOS, {"ttl": "1m", "pipeline": "p"}, {"pipeline": "p"}),
+        (TOY, {"ttlSecondsAfterFinished": 1}, {}),
+        (TOY, {"cleanup": True, "size": 2}, {"size": 2}),
+        (TOY, {"runPolicy": {"ttlSecondsAfterFinished": 1, "cleanPodPolicy": "All"}}, None),
+        (TOY, {"ttlStrategy": {"secondsAfterCompletion": 1}}, {}),
+        (TOY, {"runPolicy": "odd"}, {"runPolicy": "odd"}),
+    ],
+)
+def test_a_copy_does_not_delete_itself(kind: Resource, spec: Any, copied: Any) -> None:
+    """The adapter may be away longer: what is gone from a worker looks lost, and would run again."""
+    found = mirror(
+        {"metadata": META, "spec": spec}, kind, workload="w", worker="a", origin="here", attempt="1"
+    )
+    assert found["spec"] == ({"runPolicy": {"cleanPodPolicy": "All"}} if copied is None else copied)
+
+
+def test_the_time_of_a_job_is_limited_by_its_manager_alone() -> None:
+    label = "kueue.x-k8s.io/max-exec-time-seconds"
+    meta = {**META, "labels": {label: "60"}}
+    own = {"metadata": META, "spec": {"queueName": "lq", "maximumExecutionTimeSeconds": 60}}
+    assert remote_workload(own, worker="a", origin="here", attempt="1")["spec"] == {"queueName": "lq"}
+    copy = mirror({"metadata": meta, "spec": {}}, TOY, workload="w", worker="a", origin="o", attempt="1")
+    assert label not in copy["metadata"]["labels"]
+
+
 # --- an object of the name that is there already -------------------------------------------------------
 
 OURS: Obj = {

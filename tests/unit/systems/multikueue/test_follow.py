@@ -25,6 +25,7 @@ from fournos.engine.runtime.decision import (
 )
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.build import mirror
+from fournos.systems.multikueue.config import parse
 from fournos.systems.multikueue.decide import decide
 from fournos.systems.multikueue.observe import Observed, Remote
 from fournos.systems.multikueue.remote import Read, RemoteFailure, Send, create
@@ -217,6 +218,30 @@ def test_a_winner_that_does_not_run_it_is_given_up(there: tuple[Remote, ...], me
     assert (check(early), winner(early)) == (("Pending", message), None)
     late = decided(claimed(*there, state="Ready"))
     assert (check(late), winner(late)) == (("Retry", message), "a")
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "expected"),
+    [
+        ("FournosJob.v1.fournos.dev", {"phase": "Succeeded"}, "Succeeded"),
+        ("FournosJob.v1.fournos.dev", {"phase": "Stopped"}, "Failed"),
+        ("MiniCluster.v1alpha2.flux-framework.org", {"phase": "Finished", "exitCode": 0}, "Succeeded"),
+        ("AppWrapper.v1beta2.workload.codeflare.dev", {"phase": "Failed"}, "Failed"),
+        ("PipelineRun.v1.tekton.dev", {"conditions": [true("Succeeded")]}, "Succeeded"),
+        ("PipelineRun.v1.tekton.dev", {"conditions": []}, None),
+        ("FournosJob.v1.fournos.dev", {"phase": "Running"}, None),
+        ("Toy.v1.example.com", {"phase": "Succeeded"}, None),
+    ],
+)
+def test_the_end_of_a_copy_counts_without_its_workload(kind: str, status: Any, expected: str | None) -> None:
+    """Kueue on the worker may remove finished Workloads (objectRetentionPolicies)."""
+    resource = parse(kind)
+    ((_, copy),) = running().jobs
+    there = replace(running(), workload=None, jobs=((resource, {**copy, "status": status}),))
+    found = decided(replace(claimed(there, state="Ready"), kind=resource))
+    assert check(found)[0] == ("Ready" if expected else "Retry")
+    assert (finished(found) or (None,))[0] == expected
+    assert bool(found.steps) is bool(expected), "its status comes along"
 
 
 def test_a_workload_that_is_being_made_there_is_not_gone() -> None:
