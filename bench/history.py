@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Table, insert, text
 
 from bench.report import MB, Result, Target
 from devcluster.postgres import Postgres
-from fournos.history.records import ALL_RUNS, Document, Ending, Identity, Query, Record, Run, Scope
+from fournos.history.records import ALL_RUNS, Document, Ending, Identity, Query, Record, Run, RunFilter, Scope
 from fournos.history.store import HistoryStore, rows, schema
 from fournos.history.store.rows import pack
 from fournos.history.store.usage import used
@@ -120,30 +120,33 @@ def _document() -> dict[str, Any]:
     return {"status": [{"name": word, "state": "Succeeded"} for word in words]}
 
 
+def _only(**filters: Any) -> Query:
+    return Query(ALL_RUNS, filters=RunFilter(**filters))
+
+
 def queries(source: random.Random, jobs: int) -> dict[str, Query]:
     """Returns one query of each kind, for values that a run has."""
     run = make_run(source.randrange(jobs), jobs)
-    every = Query(ALL_RUNS)
     day = run.submitted_at
     return {
-        "newest": every,
-        "owner": replace(every, owners=(run.owner,)),
-        "phase": replace(every, phases=(run.phase,)),
-        "cluster": replace(every, targets=(run.target,)),
-        "pipeline": replace(every, pipelines=(run.pipeline,)),
-        "kind": replace(every, kinds=(run.kind,)),
-        "fingerprint": replace(every, fingerprints=(run.fingerprint,)),
-        "label": replace(every, labels={"build": run.labels["build"]}),
-        "time": replace(every, since=day - timedelta(days=1), until=day),
-        "name": replace(every, name=run.name),
-        "namespace": replace(every, scope=Scope((run.namespace_uid,))),
-        "text, some": replace(every, text=f"build {source.randrange(5000)}"),
-        "text, none": replace(every, text="no such text"),
-        "owner and phase": replace(every, owners=(run.owner,), phases=("Stopped",)),
-        "pipeline and label": replace(every, pipelines=(run.pipeline,), labels={"team": run.labels["team"]}),
-        "owner and text": replace(every, owners=(run.owner,), text=str(run.name[-4:])),
-        "cluster, none there": replace(every, targets=(run.target,), owners=("nobody",)),
-        "two owners, two phases": replace(every, owners=(run.owner, "owner-0"), phases=("Failed", "Stopped")),
+        "newest": _only(),
+        "owner": _only(owner=(run.owner,)),
+        "phase": _only(phase=(run.phase,)),
+        "cluster": _only(cluster=(run.target,)),
+        "pipeline": _only(pipeline=(run.pipeline,)),
+        "kind": _only(kind=(run.kind,)),
+        "fingerprint": _only(fingerprint=(run.fingerprint,)),
+        "label": _only(label=(f"build={run.labels['build']}",)),
+        "time": _only(since=day - timedelta(days=1), until=day),
+        "name": _only(name=run.name),
+        "namespace": Query(Scope((run.namespace_uid,))),
+        "text, some": _only(text=f"build {source.randrange(5000)}"),
+        "text, none": _only(text="no such text"),
+        "owner and phase": _only(owner=(run.owner,), phase=("Stopped",)),
+        "pipeline and label": _only(pipeline=(run.pipeline,), label=(f"team={run.labels['team']}",)),
+        "owner and text": _only(owner=(run.owner,), text=str(run.name[-4:])),
+        "cluster, none there": _only(cluster=(run.target,), owner=("nobody",)),
+        "two owners, two phases": _only(owner=(run.owner, "owner-0"), phase=("Failed", "Stopped")),
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from fournos.history.compare.comparison import RowKey
 from fournos.history.logs.stored import ContainerLog
-from fournos.history.records import ALL_RUNS, Ending, Identity, Query, Run, body
+from fournos.history.records import ALL_RUNS, Ending, Identity, Query, Run, RunFilter, body
 from fournos.history.results.models import Kpi, Test, series_id
 
 CLUSTER = "5a1f6c0e-cluster"
@@ -43,9 +43,9 @@ def ended(run: Run, after: float = 60, **fields: Any) -> Run:
     return replace(run, **{"resource_version": run.resource_version + 10, **changes, **fields})
 
 
-def everything(**filters: Any) -> Query:
-    """A query over all namespaces."""
-    return Query(ALL_RUNS, **filters)
+def everything(uid: str = "", **filters: Any) -> Query:
+    """A query over all namespaces; its texts may be any."""
+    return Query(ALL_RUNS, filters=RunFilter.model_construct(**filters), uid=uid)
 
 
 def keep_logs(stored: dict[str, bytes], run: str, logs: dict[ContainerLog, str]) -> None:

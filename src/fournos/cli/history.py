@@ -20,7 +20,7 @@ from fournos.cli.output import table
 from fournos.cli.stored import api_data, history_of
 from fournos.engine.api.values import parse_ttl
 from fournos.extras import remedy
-from fournos.history.records import ALL_RUNS, PAGE_MAX, Query, Run, Scope
+from fournos.history.records import ALL_RUNS, PAGE_MAX, Query, Run, RunFilter, Scope
 from fournos.history.settings import StoreSettings
 from fournos.insight.values import count
 
@@ -83,14 +83,8 @@ async def delete(
     if not (name or uid or owner or older):
         raise Fail("Nothing selects what is to be deleted", fix="name a run, or use --owner or --older-than")
     namespace = cli.common.namespace or ""
-    query = Query(
-        Scope(None, cluster),
-        namespace,
-        name=name,
-        uid=uid,
-        owners=tuple(owner or ()),
-        until=_before(older),
-    )
+    filters = RunFilter(name=name, owner=tuple(owner or ()), until=_before(older))
+    query = Query(Scope(None, cluster), namespace, filters, uid)
     async with _store() as store:
         from fournos.history.store import retention
 
@@ -151,7 +145,7 @@ def _before(older: str) -> datetime | None:
 
 
 async def _one(cli: Cli, store: HistoryStore, name: str, uid: str) -> Run:
-    query = Query(ALL_RUNS, namespace=cli.common.namespace or "", name=name, uid=uid, limit=PAGE_MAX)
+    query = Query(ALL_RUNS, cli.common.namespace or "", RunFilter(name=name, limit=PAGE_MAX), uid)
     runs = list((await store.find(query)).runs)
     if not runs:
         raise Fail(f"No run of the name {name}", code=Exit.NOT_FOUND)

@@ -5,11 +5,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
-from pydantic import ConfigDict, TypeAdapter, with_config
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    with_config,
+)
 from pydantic.alias_generators import to_camel
 
 from fournos.api.phase import NEW
@@ -178,34 +187,69 @@ NO_RUNS: Final = Scope(())
 PAGE_MAX: Final = 500
 
 
+def _aware(value: Any) -> Any:
+    """A time without a zone is UTC."""
+    if isinstance(value, str):
+        try:
+            time = datetime.fromisoformat(value)
+        except ValueError:
+            return value
+        return time if time.tzinfo else time.replace(tzinfo=UTC)
+    return value
+
+
+def _is_label(text: str) -> str:
+    name, equals, _ = text.partition("=")
+    if not equals or not name:
+        raise ValueError(f"write name=value, not {text!r}")
+    return text
+
+
+_LONGEST: Final = 1024
+"""Maximum characters of a value."""
+_MOST: Final = 64
+"""Maximum number of values of a parameter."""
+
+Time = Annotated[AwareDatetime, BeforeValidator(_aware)]
+Text = Annotated[str, Field(max_length=_LONGEST)]
+Texts = Annotated[tuple[Text, ...], Field(max_length=_MOST)]
+Labels = Annotated[tuple[Annotated[Text, AfterValidator(_is_label)], ...], Field(max_length=_MOST)]
+
+
+class Parameters(BaseModel):
+    """Base of the parameters of a request to the history."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
+
+
+class RunFilter(Parameters):
+    """The filters of a list of runs.  A filter with several values matches any of them."""
+
+    kind: Texts = Field((), description="Kind of the object, such as FournosJob.")
+    phase: Texts = Field((), description="Phase, such as Failed.")
+    owner: Texts = Field((), description="Owner (spec.owner).")
+    cluster: Texts = Field((), description="Cluster that it ran on.")
+    pipeline: Texts = Field((), description="Tekton Pipeline.")
+    fingerprint: Texts = Field((), description="Fingerprint: runs that can be compared have the same.")
+    label: Labels = Field((), description="Label, as name=value; all must match.")
+    name: Text = Field("", description="Exact name.")
+    text: Text = Field("", description="Part of the name or display name, in any case.")
+    since: Time | None = Field(None, description="Submitted at or after this time (RFC 3339).")
+    until: Time | None = Field(None, description="Submitted before this time (RFC 3339).")
+    limit: int = Field(50, ge=1, le=PAGE_MAX, description="Maximum number of runs.")
+    cursor: Text = Field("", description="`cursor` of the page before; without it, the newest runs.")
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The filters of a list; an empty filter matches all."""
+    """What is read of the history."""
 
     scope: Scope = NO_RUNS
     namespace: str = ""
     """The name of the namespace; it matches namespaces of this name that are gone, too."""
-    kinds: tuple[str, ...] = ()
-    phases: tuple[str, ...] = ()
-    owners: tuple[str, ...] = ()
-    targets: tuple[str, ...] = ()
-    pipelines: tuple[str, ...] = ()
-    fingerprints: tuple[str, ...] = ()
-    name: str = ""
-    """The exact name."""
+    filters: RunFilter = field(default_factory=RunFilter)
     uid: str = ""
     """The UID of the object."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    text: str = ""
-    """Part of the name or of the display name, in any case."""
-    since: datetime | None = None
-    """Submitted at or after this time."""
-    until: datetime | None = None
-    """Submitted before this time."""
-    limit: int = 50
-    """At most PAGE_MAX."""
-    cursor: str = ""
-    """`Page.cursor` of the page before; "" for the first page, which has the newest runs."""
 
 
 @api_row

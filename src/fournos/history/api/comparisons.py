@@ -15,15 +15,13 @@ from fournos.history.api.routes import (
     ApiCall,
     Route,
     Scoped,
-    Text,
-    Texts,
     everywhere_and_in_one,
 )
 from fournos.history.api.runs import found, named
 from fournos.history.compare.comparison import Comparison, compare
 from fournos.history.compare.differences import ComparedRun, origin_of
 from fournos.history.fingerprint import Fingerprint, fingerprint
-from fournos.history.records import Document, Identity, Run, Scope, uid_in
+from fournos.history.records import Document, Identity, Run, Scope, Text, Texts, uid_in
 from fournos.history.regressions.benchmark import (
     Benchmark,
     benchmark_of,

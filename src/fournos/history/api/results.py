@@ -17,19 +17,16 @@ from fournos.history.api.routes import (
     BadRequestError,
     ForbiddenError,
     InvalidError,
+    ListedRuns,
     NotFoundError,
-    Parameters,
     Route,
-    RunFilter,
-    Text,
-    Texts,
     TooManyRequestsError,
     everywhere_and_in_one,
     streamed,
 )
 from fournos.history.api.runs import Which, found, written_run
 from fournos.history.artifacts import Artifact, ArtifactError, NoRunError, UploadBusyError
-from fournos.history.records import Document, Identity
+from fournos.history.records import Document, Identity, Parameters, Query, Text, Texts
 from fournos.history.results.models import Received, RunValues, Test, ValuePage
 from fournos.history.results.read import read_file
 from fournos.insight.manifests import field_of
@@ -82,7 +79,7 @@ MOST: Final = 20_000
 """Values of a page."""
 
 
-class ValueFilter(RunFilter):
+class ValueFilter(ListedRuns):
     """Which values of which runs."""
 
     kpi: Texts = Field((), description="Only these KPIs.")
@@ -100,7 +97,7 @@ async def list_values(service: HistoryService, call: ApiCall) -> ValuePage:
     """
     filters: ValueFilter = call.parameters
     store = await service.store()
-    page = await store.find(filters.query(call.scope, call.namespace))
+    page = await store.find(Query(call.scope, call.namespace, filters))
     if filters.by and not all(map(call.details.includes, page.runs)):
         raise ForbiddenError('by: takes the right to get "runs/documents" of all these runs')
     identities = [run.identity for run in page.runs]

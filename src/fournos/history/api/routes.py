@@ -11,19 +11,16 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from aiohttp import web
 from multidict import MultiMapping
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic import Field, ValidationError
 
 from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.decision import User
 from fournos.engine.runtime.listening import cut
-from fournos.history.records import NO_RUNS, PAGE_MAX, Query, Scope
-from fournos.insight.values import NEW
+from fournos.history.records import NO_RUNS, Parameters, RunFilter, Scope
 
 
 class ApiError(Exception):
@@ -115,34 +112,6 @@ class InsufficientStorageError(ApiError):
     reason = "InsufficientStorage"
 
 
-_LONGEST: Final = 1024
-"""Maximum characters of a value."""
-_MOST: Final = 64
-"""Maximum number of values of a parameter."""
-
-
-def _aware(value: Any) -> Any:
-    """A time without a zone is UTC."""
-    if isinstance(value, str):
-        try:
-            time = datetime.fromisoformat(value)
-        except ValueError:
-            return value
-        return time if time.tzinfo else time.replace(tzinfo=UTC)
-    return value
-
-
-Time = Annotated[datetime, BeforeValidator(_aware)]
-Text = Annotated[str, Field(max_length=_LONGEST)]
-Texts = Annotated[tuple[Text, ...], Field(max_length=_MOST)]
-
-
-class Parameters(BaseModel):
-    """Base of the parameters of all routes."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
-
-
 class NoParameters(Parameters):
     """A route without parameters."""
 
@@ -156,51 +125,8 @@ class Scoped(Parameters):
     )
 
 
-class RunFilter(Scoped):
-    """The filters of a list of runs.  A filter with several values matches any of them."""
-
-    kind: Texts = Field((), description="Kind of the object, such as FournosJob.")
-    phase: Texts = Field((), description="Phase, such as Failed.")
-    owner: Texts = Field((), description="Owner (spec.owner).")
-    cluster: Texts = Field((), description="Cluster that it ran on.")
-    pipeline: Texts = Field((), description="Tekton Pipeline.")
-    fingerprint: Texts = Field((), description="Fingerprint: runs that can be compared have the same.")
-    label: Texts = Field((), description="Label, as name=value; all must match.")
-    name: Text = Field("", description="Exact name.")
-    text: Text = Field("", description="Part of the name or display name, in any case.")
-    since: Time | None = Field(None, description="Submitted at or after this time (RFC 3339).")
-    until: Time | None = Field(None, description="Submitted before this time (RFC 3339).")
-    limit: int = Field(50, ge=1, le=PAGE_MAX, description="Maximum number of runs.")
-    cursor: Text = Field("", description="`cursor` of the page before; without it, the newest runs.")
-
-    def query(self, scope: Scope, namespace: str) -> Query:
-        """Returns the query of the store.  Raises BadRequestError for a label without a value."""
-        labels = dict(_label(one) for one in self.label)
-        return Query(
-            scope,
-            namespace,
-            kinds=self.kind,
-            # A run that nothing has reconciled yet may have no phase at all.
-            phases=(*self.phase, "") if NEW in self.phase else self.phase,
-            owners=self.owner,
-            targets=self.cluster,
-            pipelines=self.pipeline,
-            fingerprints=self.fingerprint,
-            labels=labels,
-            name=self.name,
-            text=self.text,
-            since=self.since,
-            until=self.until,
-            limit=self.limit,
-            cursor=self.cursor,
-        )
-
-
-def _label(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise BadRequestError(f"label: write name=value, not {text!r}")
-    return name, value
+class ListedRuns(RunFilter, Scoped):
+    """Which runs are listed."""
 
 
 P = TypeVar("P", bound=Parameters)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import quote
 
@@ -16,16 +16,15 @@ from fournos.engine.kube.resource import key_of, uid_of
 from fournos.history.api.routes import (
     Access,
     ApiCall,
+    ListedRuns,
     NotFoundError,
     Route,
-    RunFilter,
     Scoped,
-    Text,
     everywhere_and_in_one,
     streamed,
 )
 from fournos.history.logs.stored import ContainerLog
-from fournos.history.records import Detail, Document, Identity, Page, Query, Run, api_row
+from fournos.history.records import Detail, Document, Identity, Page, Query, Run, RunFilter, Text, api_row
 
 if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService
@@ -78,11 +77,11 @@ async def _detail(service: HistoryService, call: ApiCall, *documents: Document) 
 
 
 def _query(call: ApiCall, asked: str) -> Query:
-    query = Query(call.scope, call.namespace, limit=1)
-    query = replace(query, uid=asked) if UID.fullmatch(asked) else replace(query, name=asked)
-    if kind := getattr(call.parameters, "kind", ""):
-        query = replace(query, kinds=(kind,))
-    return query
+    kind = getattr(call.parameters, "kind", "")
+    by_uid = bool(UID.fullmatch(asked))
+    # Without validation: a name of the path matches nothing, whatever it is.
+    filters = RunFilter.model_construct(name="" if by_uid else asked, kind=(kind,) if kind else (), limit=1)
+    return Query(call.scope, call.namespace, filters, asked if by_uid else "")
 
 
 def _not_found(asked: str) -> NotFoundError:
@@ -90,8 +89,8 @@ def _not_found(asked: str) -> NotFoundError:
 
 
 async def list_runs(service: HistoryService, call: ApiCall) -> Page:
-    filters: RunFilter = call.parameters
-    return await (await service.store()).find(filters.query(call.scope, call.namespace))
+    filters: ListedRuns = call.parameters
+    return await (await service.store()).find(Query(call.scope, call.namespace, filters))
 
 
 async def get_run(service: HistoryService, call: ApiCall) -> Detail:
@@ -167,7 +166,7 @@ async def _unpacked(packed: bytes) -> AsyncGenerator[bytes, None]:
 _RUN: Final = "/namespaces/{namespace}/runs/{run}"
 
 ROUTES: Final = (
-    *everywhere_and_in_one("/runs", "listRuns", Access("list"), list_runs, Page, RunFilter),
+    *everywhere_and_in_one("/runs", "listRuns", Access("list"), list_runs, Page, ListedRuns),
     Route("GET", _RUN, "getRun", Access("get"), get_run, Detail, Which),
     Route(
         "GET",

@@ -16,13 +16,11 @@ from fournos.history.api.routes import (
     NotFoundError,
     Route,
     Scoped,
-    Texts,
-    Time,
     everywhere_and_in_one,
 )
 from fournos.history.api.runs import found
 from fournos.history.estimates import Typical
-from fournos.history.records import PAGE_MAX, Ending, Query
+from fournos.history.records import PAGE_MAX, Ending, Query, RunFilter, Texts, Time
 from fournos.history.store.usage import typical, used
 from fournos.history.usage import Usage
 
@@ -61,14 +59,8 @@ async def get_usage(service: HistoryService, call: ApiCall) -> Usage:
 async def list_estimates(service: HistoryService, call: ApiCall) -> list[Typical]:
     """The newest jobs of the namespace that have not ended."""
     store = await service.store()
-    query = Query(
-        call.scope,
-        call.namespace,
-        kinds=(FOURNOS_JOB.kind,),
-        phases=tuple(sorted(ACTIVE)),
-        limit=PAGE_MAX,
-    )
-    page = await store.find(query)
+    waiting = RunFilter(kind=(FOURNOS_JOB.kind,), phase=tuple(sorted(ACTIVE)), limit=PAGE_MAX)
+    page = await store.find(Query(call.scope, call.namespace, waiting))
     return await typical(store, [run for run in page.runs if run.ending is Ending.OPEN])
 
 

@@ -14,14 +14,12 @@ from fournos.history.api.routes import (
     ApiCall,
     InvalidError,
     NotFoundError,
-    Parameters,
     Route,
     Scoped,
-    Text,
     everywhere_and_in_one,
 )
 from fournos.history.api.runs import UID, Keep, Which, found
-from fournos.history.records import api_row, uid_in
+from fournos.history.records import Parameters, Text, api_row, uid_in
 from fournos.history.regressions.review import Acknowledgement, Baseline, near
 from fournos.history.regressions.series import SeriesState
 

@@ -42,7 +42,7 @@ class StoreUsageError(StoreError):
 
 
 class StoreQueryError(StoreError):
-    """The query is not valid: its cursor, its limit or its times."""
+    """The cursor is not one that a page had."""
 
 
 class NamespaceFullError(StoreError):

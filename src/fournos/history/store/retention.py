@@ -136,7 +136,7 @@ async def erase(store: HistoryStore, files: Blobs, identities: Iterable[Identity
 async def erasable(store: HistoryStore, query: Query, *, with_marked: bool) -> list[Run]:
     """Returns the ended runs that match; those with a keep mark only with `with_marked`."""
     erasable_runs: list[Run] = []
-    query = replace(query, limit=PAGE_MAX)
+    query = _page(query, limit=PAGE_MAX)
     while True:
         page = await store.find(query)
         closed = [run for run in page.runs if run.ending is not Ending.OPEN]
@@ -144,7 +144,11 @@ async def erasable(store: HistoryStore, query: Query, *, with_marked: bool) -> l
         erasable_runs += [run for run in closed if run.identity not in marked]
         if not page.cursor:
             return erasable_runs
-        query = replace(query, cursor=page.cursor)
+        query = _page(query, cursor=page.cursor)
+
+
+def _page(query: Query, **changes: object) -> Query:
+    return replace(query, filters=query.filters.model_copy(update=changes))
 
 
 async def sweep_blobs(store: HistoryStore, files: Blobs) -> None:

@@ -6,7 +6,6 @@ import base64
 import binascii
 from asyncio import to_thread
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -27,7 +26,8 @@ from sqlalchemy import (
     union_all,
 )
 
-from fournos.history.records import PAGE_MAX, Detail, Document, Identity, KeepMark, Page, Query, Record, Run
+from fournos.api.phase import NEW
+from fournos.history.records import Detail, Document, Identity, KeepMark, Page, Query, Record, Run
 from fournos.history.store import rows, writes
 from fournos.history.store.database import BUSY_SECONDS, Database, StoreQueryError, open_database
 from fournos.history.store.rows import columns, folded, indexed, message, unpack
@@ -110,33 +110,30 @@ def open_runs(
 
 
 FILTERS: Final = {
-    "uid": runs.c.uid,
-    "fingerprints": runs.c.fingerprint,
-    "name": runs.c.name,
-    "pipelines": runs.c.pipeline,
-    "owners": runs.c.owner,
-    "targets": runs.c.target,
-    "namespace": runs.c.namespace,
-    "phases": runs.c.phase,
-    "kinds": runs.c.kind,
+    "fingerprint": runs.c.fingerprint,
+    "pipeline": runs.c.pipeline,
+    "owner": runs.c.owner,
+    "cluster": runs.c.target,
+    "phase": runs.c.phase,
+    "kind": runs.c.kind,
 }
-"""The filters of `records.Query` over one column each."""
+"""The filters with several values, over one column each."""
 
 
 def find_page(connection: Connection, query: Query) -> Page:
-    """Returns a page of the runs that match.  Raises StoreQueryError for a query that is not valid."""
+    """Returns a page of the runs that match.  Raises StoreQueryError for a cursor that no page had."""
     statement = page_statement(query, connection.dialect.name)
     page = connection.execute(statement).all()
-    shown = tuple(map(rows.run_of, page[: query.limit]))
-    if len(page) <= query.limit:
+    shown = tuple(map(rows.run_of, page[: query.filters.limit]))
+    if len(page) <= len(shown):
         return Page(shown)
-    last = page[query.limit - 1]
+    last = page[len(shown) - 1]
     return Page(shown, _cursor_of(last.submitted_at, last.id))
 
 
 def find_detail(connection: Connection, query: Query, documents: Iterable[Document]) -> Detail | None:
     """Returns the newest run that matches, with these documents."""
-    row = connection.execute(page_statement(replace(query, limit=1), connection.dialect.name)).first()
+    row = connection.execute(page_statement(query, connection.dialect.name)).first()
     if row is None:
         return None
     return Detail(
@@ -149,40 +146,38 @@ def find_detail(connection: Connection, query: Query, documents: Iterable[Docume
 def page_statement(query: Query, dialect: str) -> Select[Any]:
     """Returns the statement of a page's rows, and one more if there is one.
 
-    Raises StoreQueryError for a size, times or a cursor that no page has.
+    Raises StoreQueryError for a cursor that no page has.
     """
-    if not 1 <= query.limit <= PAGE_MAX:
-        raise StoreQueryError(f"limit: {query.limit} is not between 1 and {PAGE_MAX}")
     newest_first = (runs.c.submitted_at.desc(), runs.c.id.desc())
     # The labels of a run are read for the rows of the page alone, not for all that are sorted.
-    keys = select(runs.c.id).where(*_conditions(query)).order_by(*newest_first).limit(query.limit + 1)
+    keys = select(runs.c.id).where(*_conditions(query)).order_by(*newest_first).limit(query.filters.limit + 1)
     page = keys.subquery("page")
     return select(*columns(dialect)).join(page, page.c.id == runs.c.id).order_by(*newest_first)
 
 
 def _conditions(query: Query) -> Iterator[ColumnElement[bool]]:
     yield from rows.within(query.scope)
+    filters = query.filters
+    exact = ((query.uid, runs.c.uid), (query.namespace, runs.c.namespace), (filters.name, runs.c.name))
+    for text, column in exact:
+        if text:
+            yield column == indexed(text)
     for name, column in FILTERS.items():
-        value = getattr(query, name)
-        if isinstance(value, str):
-            if value:
-                yield column == indexed(value)
-        elif value:
-            yield column.in_([indexed(each) for each in value])
-    for name, value in query.labels.items():
+        if values := getattr(filters, name):
+            # A run that nothing has reconciled yet may have no phase at all.
+            more = ("",) if name == "phase" and NEW in values else ()
+            yield column.in_([indexed(each) for each in (*values, *more)])
+    for name, _, value in (label.partition("=") for label in filters.label):
         of_label = (labels.c.name == indexed(name), labels.c.value == indexed(value))
         yield runs.c.id.in_(select(labels.c.run_id).where(*of_label))
-    if query.text:
-        yield runs.c.search.contains(folded(query.text), autoescape=True)
-    for bound in (query.since, query.until):
-        if bound is not None and bound.tzinfo is None:
-            raise StoreQueryError(f"since, until: {bound} has no time zone")
-    if query.since is not None:
-        yield runs.c.submitted_at >= query.since
-    if query.until is not None:
-        yield runs.c.submitted_at < query.until
-    if query.cursor:
-        submitted_at, last = _position(query.cursor)
+    if filters.text:
+        yield runs.c.search.contains(folded(filters.text), autoescape=True)
+    if filters.since is not None:
+        yield runs.c.submitted_at >= filters.since
+    if filters.until is not None:
+        yield runs.c.submitted_at < filters.until
+    if filters.cursor:
+        submitted_at, last = _position(filters.cursor)
         here = tuple_(literal(submitted_at, Time()), literal(last, ID))
         yield tuple_(runs.c.submitted_at, runs.c.id) < here
 
@@ -276,7 +271,7 @@ class HistoryStore:
     async def find(self, query: Query) -> Page:
         """Returns a page of the runs that match, the newest submission first.
 
-        Raises StoreQueryError for a query that is not valid.
+        Raises StoreQueryError for a cursor that no page had.
         """
         return await self.read(lambda connection: find_page(connection, query))
 

@@ -55,15 +55,17 @@ class MemoryStore:
         if self.error:
             raise self.error
         self.queries.append(query)
-        return Page(tuple(run for run in reversed(self.runs) if self._matches(run, query))[: query.limit])
+        return Page(
+            tuple(run for run in reversed(self.runs) if self._matches(run, query))[: query.filters.limit]
+        )
 
     def _matches(self, run: Run, query: Query) -> bool:
         return (
             query.scope.includes(run)
             and query.namespace in ("", run.identity.namespace)
-            and query.name in ("", run.name)
+            and query.filters.name in ("", run.name)
             and query.uid in ("", run.identity.uid)
-            and (not query.kinds or run.kind in query.kinds)
+            and (not query.filters.kind or run.kind in query.filters.kind)
         )
 
     async def detail(self, query: Query, documents: Sequence[Document] = ()) -> Detail | None:
