@@ -24,7 +24,7 @@ from fournos.insight.facts import gather
 from fournos.insight.queues import entries, gather_queue
 from fournos.insight.quota import LOCAL_QUEUE, rows
 from fournos.insight.reasons import explain
-from fournos.insight.sheets import Sheet, sheet
+from fournos.insight.sheets import sheet
 from fournos.insight.values import Obj, between, key_of, phase_of, since, spec_of, status_of, uid_of
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ async def _explain_sheet(cli: Cli, session: CliSession, resource: Resource, name
     """Explains an AppWrapper or a MiniCluster, with its parts."""
     obj = await find_of_kind(session, resource, name)
     read = await sheet(session.api, resource.kind, key_of(obj), cli.world.now())
-    explanation = read.explanation or Explanation(_state(read))
+    explanation = read.explanation
     shown = {**obj, "status": {**status_of(obj), "phase": read.phase}}
     if cli.output.structured:
         cli.output.data(as_data(shown, explanation))
@@ -110,11 +110,6 @@ async def _explain_sheet(cli: Cli, session: CliSession, resource: Resource, name
         header = [name.upper() for name in part.header]
         lines += section(part.title, table(header, part.rows, width=inner))
     cli.output.lines(lines)
-
-
-def _state(read: Sheet) -> str:
-    message = dict(read.facts).get("Message")
-    return f"{read.name} is {read.phase}" + (f": {message}" if message else ".")
 
 
 async def _explain_queued(cli: Cli, session: CliSession, kind: str, name: str) -> None:

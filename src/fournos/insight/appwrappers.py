@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from fournos.api.appwrapper import DEFINITION
 from fournos.api.kinds import APPWRAPPER
@@ -23,7 +23,7 @@ from fournos.insight.facts import WaitFacts, queue_facts
 from fournos.insight.queue_reasons import Words, in_queue, patch_command
 from fournos.insight.reasons import pod_problem
 from fournos.insight.source import Source
-from fournos.insight.values import name_of, one_line, phase_of, since, spec_of, status_of
+from fournos.insight.values import NEW, name_of, one_line, phase_of, since, spec_of, status_of
 from fournos.systems.appwrappers.admission import problems
 from fournos.systems.appwrappers.build import WrapError, wrap
 from fournos.systems.appwrappers.health import ComponentState, Count, alive, component_of, count, other
@@ -64,29 +64,43 @@ def why(wrapper: Obj) -> str:
     return f"{reason}: {text}".removesuffix(": ") if conditions == "Unhealthy" else text
 
 
+_ADVICE: Final[Mapping[str, str]] = {
+    "Resetting": f"how often and how soon: annotations {ANNOTATION}retryLimit and retryPausePeriodDuration",
+    "Suspending": f"by force: annotation {ANNOTATION}forcefulDeletionGracePeriodDuration",
+    "Terminating": f"by force: annotation {ANNOTATION}forcefulDeletionGracePeriodDuration",
+    "Failed": f"keep its pods the next time: annotation {ANNOTATION}deletionOnFailureGracePeriodDuration",
+}
+
+
 def explain(wrapper: Obj, members: WrapperMembers, facts: WaitFacts | None, now: datetime) -> Explanation:
     """Explains the phase of the AppWrapper.  `facts` are those of its queue, None if it names no queue."""
     name, phase = name_of(wrapper), phase_of(wrapper)
     if wrapper["metadata"].get("deletionTimestamp"):
-        return replace(_going(wrapper, members), verdict=f"{name} is being deleted; its resources go first.")
-    match phase:
-        case "New":
-            return _new(wrapper, now)
-        case "Suspended":
-            return _suspended(wrapper, members, facts)
-        case "Resuming":
-            text = f"{name} is admitted; its resources are being made."
-            return Explanation(text, _conditions(wrapper))
-        case "Running":
-            return _running(wrapper, members, now)
-        case "Resetting":
-            return _resetting(wrapper, now)
-        case "Suspending":
-            return replace(
-                _going(wrapper, members), verdict=f"{name} is being suspended; its resources go first."
-            )
-        case _:
-            return _ended(wrapper)
+        phase = "Terminating"
+    if phase == NEW:
+        return _new(wrapper, now)
+    if phase == "Suspended":
+        return _suspended(wrapper, members, facts)
+    verdicts = {
+        "Resuming": f"{name} is admitted; its resources are being made.",
+        "Running": _running(wrapper, now),
+        "Resetting": f"{name} met a failure and is made again (reset {resets(wrapper)}).",
+        "Suspending": f"{name} is being suspended; its resources go first.",
+        "Terminating": f"{name} is being deleted; its resources go first.",
+    }
+    advice = (_ADVICE[phase],) if phase in _ADVICE else ()
+    verdict = verdicts.get(phase, f"{name} has ended: {phase}.")
+    return Explanation(verdict, _evidence(wrapper, members, phase), advice)
+
+
+def _running(wrapper: Obj, now: datetime) -> str:
+    name, unhealthy = name_of(wrapper), condition(wrapper, "Unhealthy") or {}
+    if unhealthy.get("status") == "True":
+        ago, reason = since(unhealthy.get("lastTransitionTime"), now), unhealthy.get("reason")
+        return f"{name} met a failure {ago} ago ({reason}), and is made again unless it recovers."
+    if is_true(wrapper, "PodsReady"):
+        return f"{name} is running: {why(wrapper)}."
+    return f"{name} runs, and not all of it is ready."
 
 
 def _new(wrapper: Obj, now: datetime) -> Explanation:
@@ -104,7 +118,7 @@ def _new(wrapper: Obj, now: datetime) -> Explanation:
 
 def _suspended(wrapper: Obj, members: WrapperMembers, facts: WaitFacts | None) -> Explanation:
     name = name_of(wrapper)
-    if not queue_name(wrapper) or facts is None:
+    if facts is None:
         fix = patch_command(_KIND, wrapper, '{"spec":{"suspend":false}}')
         text = f"{name} is suspended by its own spec.suspend, and names no queue that would end that."
         return Explanation(text, advice=(f"start it: {fix}",))
@@ -121,83 +135,28 @@ def _suspended(wrapper: Obj, members: WrapperMembers, facts: WaitFacts | None) -
     return in_queue(wrapper, members.workload, facts, words)
 
 
-def _running(wrapper: Obj, members: WrapperMembers, now: datetime) -> Explanation:
-    name = name_of(wrapper)
-    stuck = tuple(problem for pod in members.pods if (problem := pod_problem(pod)))
-    unhealthy = condition(wrapper, "Unhealthy") or {}
-    if unhealthy.get("status") == "True":
-        then = since(unhealthy.get("lastTransitionTime"), now)
-        reason = unhealthy.get("reason")
-        return Explanation(
-            f"{name} met a failure {then} ago ({reason}), and is made again unless it recovers.",
-            (*_unready(wrapper, members), *stuck),
-            (f"how long it may take: annotation {ANNOTATION}failureGracePeriodDuration",),
-        )
-    if is_true(wrapper, "PodsReady"):
-        return Explanation(f"{name} is running: {why(wrapper)}.")
-    return Explanation(
-        f"{name} runs, and not all of it is ready.",
-        (*_conditions(wrapper), *_unready(wrapper, members), *stuck),
-    )
-
-
-def _unready(wrapper: Obj, found: WrapperMembers) -> tuple[str, ...]:
-    lines = []
-    for index, live in found.components.items():
-        kind = wrapped_kind(spec_of(wrapper)["components"][index]["template"])
-        if kind is None or kind.health is None:
-            continue
-        health = kind.health(live)
-        if health.state in (ComponentState.PENDING, ComponentState.FAILING, ComponentState.FAILED):
-            text = f"{kind.resource.kind} {name_of(live)} is {health.state.value}"
-            lines.append(f"{text}: {health.message}" if health.message else text)
-    return tuple(lines)
-
-
-def _resetting(wrapper: Obj, now: datetime) -> Explanation:
-    name, status = name_of(wrapper), status_of(wrapper)
-    then = since((condition(wrapper, "Unhealthy") or {}).get("lastTransitionTime"), now)
-    text = f"{name} met a failure {then} ago and is made again (reset {status.get('resettingCount') or 0})."
-    return Explanation(
-        text,
-        _conditions(wrapper),
-        (f"how often and how soon: annotations {ANNOTATION}retryLimit and retryPausePeriodDuration",),
-    )
-
-
-def _going(wrapper: Obj, members: WrapperMembers) -> Explanation:
-    """Lists the resources and pods that still exist and so delay the deletion or suspension.
-
-    The caller sets the verdict.
-    """
-    left = [
-        f"{component.get('kind') or 'component'} {name_of(component)} is still there"
-        for component in members.components.values()
-    ]
-    left += [f"pod {name_of(pod)} is still there" for pod in alive(members.pods)]
-    advice = f"what stays is deleted by force: annotation {ANNOTATION}forcefulDeletionGracePeriodDuration"
-    return Explanation("", tuple(left), (advice,) if left else ())
-
-
-def _ended(wrapper: Obj) -> Explanation:
-    name, phase = name_of(wrapper), phase_of(wrapper)
-    verdict = f"{name} has ended: {phase}."
-    if phase != "Failed":
-        return Explanation(verdict)
-    hold = (
-        f"keep its pods for a look the next time: annotation {ANNOTATION}deletionOnFailureGracePeriodDuration"
-    )
-    return Explanation(verdict, (why(wrapper),), (hold,))
-
-
-def _conditions(wrapper: Obj) -> tuple[str, ...]:
-    """The conditions that report a problem, one line each."""
+def _evidence(wrapper: Obj, members: WrapperMembers, phase: str) -> tuple[str, ...]:
+    """The conditions that report a problem, and the components and pods that are not as they must be."""
     lines = []
     for type_, bad in (("Unhealthy", "True"), ("PodsReady", "False")):
-        found = condition(wrapper, type_) or {}
-        if found.get("status") == bad and one_line(found.get("message")):
-            lines.append(f"{type_}: {found.get('reason')}: {one_line(found.get('message'))}")
-    return tuple(lines)
+        stated = condition(wrapper, type_) or {}
+        if stated.get("status") == bad and one_line(stated.get("message")) and phase != "Succeeded":
+            lines.append(f"{type_}: {stated.get('reason')}: {one_line(stated.get('message'))}")
+    going = phase in ("Suspending", "Terminating")
+    for index, live in members.components.items():
+        kind = wrapped_kind(spec_of(wrapper)["components"][index]["template"])
+        health = kind.health(live) if kind is not None and kind.health is not None else None
+        if going:
+            lines.append(f"{live.get('kind') or 'component'} {name_of(live)} is still there")
+        elif kind and health and health.state in _NOT_READY:
+            text = f"{kind.resource.kind} {name_of(live)} is {health.state.value}: {health.message}"
+            lines.append(text.removesuffix(": "))
+    if going:
+        return (*lines, *(f"pod {name_of(pod)} is still there" for pod in alive(members.pods)))
+    return (*lines, *filter(None, map(pod_problem, members.pods)))
+
+
+_NOT_READY: Final = (ComponentState.PENDING, ComponentState.FAILING, ComponentState.FAILED)
 
 
 async def members(source: Source, wrapper: Obj) -> WrapperMembers:

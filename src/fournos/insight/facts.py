@@ -149,12 +149,12 @@ async def _cohort(source: Source, cluster_queue: Obj | KubeError) -> tuple[Obj, 
     return () if isinstance(queues, KubeError) else members(cluster_queue, queues.items)
 
 
-async def everywhere(source: Source, resource: Resource, namespace: str) -> list[Obj]:
+async def everywhere(source: Source, resource: Resource, namespace: str, *, selector: str = "") -> list[Obj]:
     """Lists the objects of all namespaces, or only of `namespace` where RBAC forbids the former."""
     try:
-        return (await source.list(resource)).items
+        return (await source.list(resource, selector=selector)).items
     except ForbiddenError:
-        return (await source.list(resource, namespace=namespace)).items
+        return (await source.list(resource, namespace=namespace, selector=selector)).items
 
 
 async def _holders(source: Source, job: Obj) -> tuple[Obj, ...]:

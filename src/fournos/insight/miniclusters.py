@@ -6,14 +6,20 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from fournos.engine.api.conditions import is_true
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.resource import POD, Obj, key_of, owner_uids, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.podsets import queue_name
+from fournos.insight.children import current_workload
 from fournos.insight.errors import EndedError, FournosError, NoLogError, refusal
+from fournos.insight.explanation import Explanation
+from fournos.insight.facts import queue_facts
 from fournos.insight.failure import LogSource
+from fournos.insight.queue_reasons import Words, in_queue
+from fournos.insight.reasons import pod_problem
 from fournos.insight.source import Source
-from fournos.insight.values import created, name_of, status_of
+from fournos.insight.values import created, name_of, one_line, status_of
 from fournos.systems.miniclusters import broker, build, names, script
 from fournos.systems.miniclusters.rules import check_manifest
 from fournos.systems.miniclusters.settings import MiniClusterSettings
@@ -38,12 +44,28 @@ async def pods(source: Source, minicluster: Obj) -> list[Obj]:
     return sorted(found, key=lambda pod: (not rank_of(pod), int(rank_of(pod) or 0), created(pod)))
 
 
-async def workloads(source: Source, minicluster: Obj) -> list[Obj]:
-    """Returns the Workloads of the MiniCluster; none are read if it names no queue."""
-    if not queue_name(minicluster):
-        return []
-    found = (await source.list(WORKLOAD, namespace=key_of(minicluster).namespace)).items
-    return [one for one in found if uid_of(minicluster) in owner_uids(one)]
+async def explained(source: Source, minicluster: Obj) -> tuple[Explanation, list[Obj], list[Obj]]:
+    """Explains what the MiniCluster waits for or does; also returns its pods and its Workloads."""
+    found, queue = await pods(source, minicluster), queue_name(minicluster)
+    workloads: list[Obj] = []
+    if queue:
+        listed = (await source.list(WORKLOAD, namespace=key_of(minicluster).namespace)).items
+        workloads = [one for one in listed if uid_of(minicluster) in owner_uids(one)]
+    workload = current_workload(workloads)
+    if queue and phase_of(minicluster) == "Waiting" and not (workload and is_true(workload, "Admitted")):
+        facts = await queue_facts(source, minicluster, queue)
+        return in_queue(minicluster, workload, facts, _WORDS), found, workloads
+    message = one_line(status_of(minicluster).get("message"))
+    verdict = f"{name_of(minicluster)} is {phase_of(minicluster)}" + (f": {message}" if message else ".")
+    stuck = tuple(filter(None, map(pod_problem, found)))
+    return Explanation(verdict, stuck), found, workloads
+
+
+_WORDS: Final = Words(
+    unqueued=("see whether an operator runs: fournos run --enable miniclusters",),
+    uncovered="add it to the ClusterQueue, or ask for something else: spec.containers[].resources",
+    impossible="ask for less: spec.size pods count together",
+)
 
 
 def log_source(minicluster: Obj, candidates: Iterable[Obj], *, rank: int, container: str | None) -> LogSource:

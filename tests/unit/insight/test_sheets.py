@@ -10,7 +10,7 @@ from fournos.api.kinds import APPWRAPPER, PIPELINE_RUN
 from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
 from fournos.engine.kube.resource import Key
 from fournos.insight.errors import MissingError
-from fournos.insight.sheets import DISPATCH, SheetLine, listed, sheet
+from fournos.insight.sheets import SheetLine, listed, sheet
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, NS, ago
 
@@ -34,12 +34,12 @@ BUILD = obj("PipelineRun", "build", spec={"status": "PipelineRunPending"}, statu
 
 async def test_each_kind_has_its_list() -> None:
     found = {one.kind: one for one in await listed(Api(WRAPPER, FLUX, BUILD), NS)}
-    assert list(found) == ["AppWrapper", "MiniCluster", "PipelineRun", DISPATCH]
+    assert list(found) == ["AppWrapper", "MiniCluster", "PipelineRun"]
     assert found["MiniCluster"].lines == (
         SheetLine(NS, "flux", "Ready", "fournos-queue", ago(minutes=5), ""),
     )
     assert [one.phase for one in found["PipelineRun"].lines] == ["Waiting"]
-    assert found["AppWrapper"].lines[0].name == "train" and not found[DISPATCH].lines
+    assert found["AppWrapper"].lines[0].name == "train"
 
 
 async def test_a_kind_that_names_no_queue_is_left_out() -> None:
@@ -58,7 +58,7 @@ async def test_a_kind_that_is_not_readable_says_so(error: Exception, problem: st
     api = Api(FLUX)
     api.fails = {("list", APPWRAPPER): error, ("list", PIPELINE_RUN): error}  # type: ignore[dict-item]
     found = {one.kind: one.problem for one in await listed(api, NS)}
-    assert found == {"AppWrapper": problem, "MiniCluster": "", "PipelineRun": problem, DISPATCH: ""}
+    assert found == {"AppWrapper": problem, "MiniCluster": "", "PipelineRun": problem}
 
 
 async def test_an_appwrapper_has_its_components_and_why_it_waits() -> None:
@@ -69,7 +69,7 @@ async def test_an_appwrapper_has_its_components_and_why_it_waits() -> None:
         "fournos explain appwrapper/train",
     )
     assert found.tables[0].rows == (("Pod", "p", "not made", ""),)
-    assert found.explanation is not None and "train" in found.explanation.verdict
+    assert "train" in found.explanation.verdict
     assert ("Queue", "fournos-queue") in found.facts
 
 
@@ -100,7 +100,7 @@ async def test_a_minicluster_has_its_size_and_pods_by_rank() -> None:
 
 async def test_a_pipelinerun_is_explained_by_the_rules_of_its_kind() -> None:
     found = await sheet(Api(BUILD), "PipelineRun", Key(NS, "build"), NOW)
-    assert found.phase == "Waiting" and found.explanation is not None
+    assert found.phase == "Waiting"
     assert found.command == "fournos explain pipelinerun/build"
 
 

@@ -1,4 +1,4 @@
-"""Other kinds: AppWrappers, MiniClusters, queued PipelineRuns and dispatched jobs.
+"""Other kinds: AppWrappers, MiniClusters and queued PipelineRuns.
 
 The list of all, and of each object its state, its parts, and why it waits.
 """
