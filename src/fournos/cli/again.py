@@ -17,7 +17,7 @@ from fournos.cli.submit import RepeatOption, WatchOption, assignment, documents_
 from fournos.cli.watch import ENDS, follow_to_end
 from fournos.client.jobs import AsyncJob
 from fournos.client.submission import MATRIX_LABEL, axis
-from fournos.insight.values import count, is_terminal, name_of, phase_of
+from fournos.insight.values import count
 
 SetOption = Annotated[
     list[str] | None,
@@ -45,12 +45,7 @@ async def retry(
     changes = dict(assignment(one) for one in assignments or ())
     async with cli.session() as session:
         original = await find_job(cli, session, name)
-        if not is_terminal(original):
-            raise Fail(
-                f"{name_of(original)} has not ended: it is {phase_of(original)}",
-                fix=f"wait for its end: fournos wait {name_of(original)}",
-            )
-        job = await AsyncJob(session, original).resubmit(changes)
+        job = await AsyncJob(session, original).retry(changes)
         if not cli.output.objects(FOURNOS_JOB, [job.raw], single=True):
             _tell(cli, job)
         if watch:

@@ -6,7 +6,6 @@ import logging
 
 from fournos.client.asynchronous import AsyncClient as AsyncClient
 from fournos.client.clusters import AsyncCluster as AsyncCluster
-from fournos.client.clusters import AsyncDispatch as AsyncDispatch
 from fournos.client.clusters import AsyncQueue as AsyncQueue
 from fournos.client.connection import Handles as Handles
 from fournos.client.errors import ApiError as ApiError
@@ -36,7 +35,6 @@ from fournos.client.schedules import AsyncSchedule as AsyncSchedule
 from fournos.client.synchronous import AppWrapper as AppWrapper
 from fournos.client.synchronous import Client as Client
 from fournos.client.synchronous import Cluster as Cluster
-from fournos.client.synchronous import Dispatch as Dispatch
 from fournos.client.synchronous import Job as Job
 from fournos.client.synchronous import MiniCluster as MiniCluster
 from fournos.client.synchronous import Object as Object

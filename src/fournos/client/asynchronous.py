@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from fournos.api.kinds import APPWRAPPER, FOURNOS_CLUSTER, FOURNOS_SCHEDULE, MINICLUSTER
-from fournos.client.clusters import AsyncCluster, AsyncDispatch, AsyncQueue
+from fournos.client.clusters import AsyncCluster, AsyncQueue
 from fournos.client.connection import ClientConnection, Handles, by_phase
 from fournos.client.errors import typed
 from fournos.client.job_methods import JobMethods
 from fournos.client.schedules import AsyncSchedule, schedule_body
 from fournos.client.workloads import AsyncAppWrapper, AsyncMiniCluster, AsyncObject
-from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD
+from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.insight.jobs import newest_first
 from fournos.insight.source import clusters_namespace
 from fournos.insight.values import name_of
@@ -169,29 +169,6 @@ class KindMethods(ClientConnection):
 
         wanted = self._placed(minicluster(manifest))
         return AsyncMiniCluster(self, await self.api.create(MINICLUSTER, wanted))
-
-    # --- dispatched jobs -----------------------------------------------------------------------------------
-
-    @typed
-    async def dispatched(self) -> Handles[AsyncDispatch]:
-        """Returns the queued jobs of the namespace that MultiKueue dispatches to other clusters."""
-        from fournos.insight.dispatch import checks_by_name, entry_of
-
-        known = await checks_by_name(self.api)
-        found = [(one, entry_of(one, known)) for one in await self._listed(WORKLOAD)]
-        return Handles(AsyncDispatch(self, one, known[entry["name"]]) for one, entry in found if entry)
-
-    @typed
-    async def dispatch(self, name: str) -> AsyncDispatch:
-        """Returns where the job of this name runs.
-
-        Raises MissingError if it is not queued, and FournosError if it is not dispatched.
-        """
-        from fournos.insight.dispatch import checks_by_name, dispatch_of, workload_named
-
-        workload = await workload_named(self.api, self.namespace, name)
-        _, check = dispatch_of(workload, await checks_by_name(self.api))
-        return AsyncDispatch(self, workload, check)
 
     # --- any kind ----------------------------------------------------------------------------------------
 

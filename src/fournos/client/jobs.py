@@ -21,7 +21,6 @@ from fournos.client.errors import (
     JobStopped,
     NoLogError,
     NotEndedError,
-    translated,
     typed,
     typed_iterator,
 )
@@ -66,7 +65,7 @@ class AsyncJob(AsyncWork, JobView):
         self.repeats = repeats
         """What the job takes over from the job that it repeats, and what is resolved again.
 
-        None unless `retry` or `resubmit` created it.
+        None unless `retry` created it.
         """
 
     # --- reading -------------------------------------------------------------------------------------
@@ -197,30 +196,24 @@ class AsyncJob(AsyncWork, JobView):
         await self._patch(change)
         return verdicts[-1]
 
-    async def retry(self, /, **changes: Any) -> AsyncJob:
+    @typed
+    async def retry(self, paths: Mapping[str, Any] | None = None, /, **changes: Any) -> AsyncJob:
         """Submits the spec again as a new job.  `changes` are fields of the spec, such as priority="high".
 
+        `paths` are changes by path, such as {"hardware.gpuCount": 4}; the value None removes a field.
         `repeats` of the new handle lists what the job takes over.  Raises NotEndedError if this job has not
         ended.
         """
-        from fournos.client.submission import fields
+        from fournos.client.submission import fields, manifest, repeat
 
-        await self.refresh()
+        if not self.ended:  # one that had ended may be gone, and does not change
+            await self.refresh()
         if not self.ended:
-            raise NotEndedError(f"{self.name} has not ended: it is {self.phase}", fix="wait, or resubmit()")
-        return await self.resubmit(fields(changes))
-
-    async def resubmit(self, changes: Mapping[str, Any] | None = None) -> AsyncJob:
-        """Submits the spec again as a new job, whether or not this job has ended.
-
-        `changes` is path → value, such as {"hardware.gpuCount": 4}; the value None removes the field.
-        """
-        from fournos.client.submission import manifest, repeat
-
-        made, came = repeat(self._raw, changes or {})
+            fix = f"wait for its end: fournos wait {self.name}"
+            raise NotEndedError(f"{self.name} has not ended: it is {self.phase}", fix=fix)
+        made, came = repeat(self._raw, {**(paths or {}), **fields(changes)})
         wanted = manifest(made, owner="", name=None, key=None)
-        with translated():
-            return AsyncJob(self._client, await self._client.api.create(FOURNOS_JOB, wanted), repeats=came)
+        return AsyncJob(self._client, await self._client.api.create(FOURNOS_JOB, wanted), repeats=came)
 
     # --- shared --------------------------------------------------------------------------------------
 

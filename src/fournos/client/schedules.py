@@ -89,14 +89,6 @@ class ScheduleView(View):
 
         return next_times(self.raw, number, datetime.now(UTC))
 
-    def _facts(self, now: datetime) -> list[tuple[str, str]]:
-        return [
-            ("Times", ", ".join(self.times)),
-            ("Time zone", self.time_zone),
-            ("Last outcome", self.last_outcome or ""),
-            ("Next", self.next_time.isoformat() if self.next_time else ""),
-        ]
-
     def _columns(self) -> dict[str, Any]:
         return {
             **super()._columns(),

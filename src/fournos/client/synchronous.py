@@ -16,14 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, cast
 
 from fournos.client.asynchronous import AsyncClient
-from fournos.client.clusters import (
-    AsyncCluster,
-    AsyncDispatch,
-    AsyncQueue,
-    ClusterView,
-    DispatchView,
-    QueueView,
-)
+from fournos.client.clusters import AsyncCluster, AsyncQueue, ClusterView, QueueView
 from fournos.client.connection import Handles, W
 from fournos.client.handles import AsyncHandle, AsyncWork, Seconds
 from fournos.client.jobs import AsyncJob
@@ -230,7 +223,6 @@ class Job(Work, JobView):
     hold = blocking(AsyncJob.hold)
     release = blocking(AsyncJob.release)
     retry = one_of(AsyncJob.retry, _job)
-    resubmit = one_of(AsyncJob.resubmit, _job)
 
 
 class Cluster(Handle, ClusterView):
@@ -268,39 +260,6 @@ class Schedule(Work, ScheduleView):
     delete = blocking(AsyncSchedule.delete)
 
 
-class AppWrapper(Work, AppWrapperView):
-    """See `AsyncAppWrapper`."""
-
-    _async: AsyncAppWrapper
-
-    watch = iterating(AsyncHandle.watch)
-    components = blocking(AsyncAppWrapper.components)
-    explain = blocking(AsyncAppWrapper.explain)
-
-
-class MiniCluster(Work, MiniClusterView):
-    """See `AsyncMiniCluster`."""
-
-    _async: AsyncMiniCluster
-
-    watch = iterating(AsyncHandle.watch)
-    scale = blocking(AsyncMiniCluster.scale)
-    logs = iterating(AsyncMiniCluster.logs)
-
-
-class Dispatch(Handle, DispatchView):
-    """See `AsyncDispatch`."""
-
-    _async: AsyncDispatch
-
-    def __init__(self, handle: AsyncDispatch) -> None:
-        super().__init__(handle)
-        self._check = handle._check
-
-    watch = iterating(AsyncHandle.watch)
-    explain = blocking(AsyncDispatch.explain)
-
-
 class Object(Work, ObjectView):
     """See `AsyncObject`."""
 
@@ -313,6 +272,23 @@ class Object(Work, ObjectView):
 
     watch = iterating(AsyncHandle.watch)
     explain = blocking(AsyncObject.explain)
+
+
+class AppWrapper(AppWrapperView, Object):
+    """See `AsyncAppWrapper`."""
+
+    _async: AsyncAppWrapper
+
+    components = blocking(AsyncAppWrapper.components)
+
+
+class MiniCluster(MiniClusterView, Object):
+    """See `AsyncMiniCluster`."""
+
+    _async: AsyncMiniCluster
+
+    scale = blocking(AsyncMiniCluster.scale)
+    logs = iterating(AsyncMiniCluster.logs)
 
 
 class Client:
@@ -365,8 +341,6 @@ class Client:
     miniclusters = many_of(AsyncClient.miniclusters, MiniCluster)
     minicluster = one_of(AsyncClient.minicluster, MiniCluster)
     submit_minicluster = one_of(AsyncClient.submit_minicluster, MiniCluster)
-    dispatched = many_of(AsyncClient.dispatched, Dispatch)
-    dispatch = one_of(AsyncClient.dispatch, Dispatch)
     objects = many_of(AsyncClient.objects, Object)
     object = one_of(AsyncClient.object, Object)
     submit_matrix = many_of(AsyncClient.submit_matrix, Job)

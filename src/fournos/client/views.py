@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from fournos.api.phase import Phase, run_times
+from fournos.api.phase import run_times
 from fournos.engine.kube.resource import Obj, key_of, uid_of
 from fournos.insight.values import (
     TimelineEntry,
@@ -21,7 +21,6 @@ from fournos.insight.values import (
     one_line,
     phase_of,
     short,
-    since,
     spec_of,
     status_of,
     timeline,
@@ -29,43 +28,42 @@ from fournos.insight.values import (
 from fournos.systems.jobs.names import display_name
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from fournos.api.fournosjob import Attempt, FournosJob, FournosJobSpec, FournosJobStatus
     from fournos.engine.api.crd import StatusCondition
 
-
-_OF_STYLE: Final = {"green": "green", "bold red": "red", "magenta": "purple", "bold blue": "blue"}
-_COLOURS: Final = {
-    "Ready": "green",  # of MiniClusters
-    **{phase.value: _OF_STYLE.get(phase.traits.style, "inherit") for phase in Phase},
-}
 _MANY: Final = 100
 """Lists show this number of rows."""
 
 
-def _row(name: str, cell: str) -> str:
-    return f"<tr><th>{name}</th><td>{cell}</td></tr>"
-
-
-def _state(text: str) -> str:
-    return f'<span style="color:{_COLOURS.get(text, "inherit")}">{escape(text)}</span>'
-
-
 def html_table(views: Sequence[View]) -> str:
-    """HTML of a list: one row an object, with its state and its facts; at most 100 rows."""
-    shown = [(view, dict(view._shown())) for view in views[:_MANY]]
-    titles = list(dict.fromkeys(title for _, facts in shown for title in facts))
-    head = "".join(f"<th>{title}</th>" for title in ("Name", "State", *titles))
-    body = "".join(_line(view, facts, titles) for view, facts in shown)
-    more = len(views) - len(shown)
+    """HTML of a list: one row an object with its columns; at most 100 rows."""
+    rows = [_cells(view) for view in views[:_MANY]]
+    titles = list(dict.fromkeys(title for row in rows for title in row))
+    head = "".join(f"<th>{title}</th>" for title in titles)
+    body = "".join(_row(row.get(title, "") for title in titles) for row in rows)
+    more = len(views) - len(rows)
     rest = f"<p>and {more} more</p>" if more > 0 else ""
     return f"<div><table><tr>{head}</tr>{body}</table>{rest}</div>"
 
 
-def _line(view: View, facts: dict[str, str], titles: Iterable[str]) -> str:
-    cells = [escape(view.name), _state(view._state()), *(escape(facts.get(title, "")) for title in titles)]
+def _row(cells: Iterable[str]) -> str:
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+
+
+def _cells(view: View) -> dict[str, str]:
+    """Column → escaped text of what the object has: all values come from it, and are untrusted."""
+    columns = view._columns().items()
+    return {name: escape(_text(value)) for name, value in columns if value not in (None, "")}
+
+
+def _text(value: object) -> str:
+    match value:
+        case datetime():
+            return value.isoformat(" ", "seconds")
+        case timedelta():
+            return short(value)
+        case _:
+            return str(value)
 
 
 class View:
@@ -124,38 +122,15 @@ class View:
 
         return tuple(StatusCondition.model_validate(one) for one in conditions_of(self.raw))
 
-    # --- as notebooks, terminals and data frames show it -------------------------------------------------
+    @property
+    def queue_name(self) -> str:
+        """The LocalQueue that the object names; "" if it names none."""
+        from fournos.engine.queueing.podsets import queue_name
 
-    def _state(self) -> str:
-        """The state in one or a few words."""
-        return self.phase
-
-    def _link(self) -> str:
-        """The address of a page about the object; "" if there is none."""
-        return ""
-
-    def _facts(self, now: datetime) -> list[tuple[str, str]]:
-        """Label and text of what is worth a look; facts with the text "" or "-" are left out."""
-        return []
-
-    def _timeline(self, now: datetime) -> str:
-        """The true conditions in the order in which they became true, with the time since then."""
-        found = [one for one in conditions_of(self.raw) if one.get("status") == "True"]
-        found.sort(key=lambda one: str(one.get("lastTransitionTime") or ""))
-        return ", ".join(f"{one.get('type')} {since(one.get('lastTransitionTime'), now)}" for one in found)
-
-    def _shown(self) -> list[tuple[str, str]]:
-        now = datetime.now(UTC)
-        rows = [
-            *self._facts(now),
-            ("Timeline", self._timeline(now)),
-            ("Created", f"{since(created(self.raw), now)} ago"),
-            ("Message", self.message),
-        ]
-        return [(label, text) for label, text in rows if text not in ("", "-")]
+        return queue_name(self.raw)
 
     def _columns(self) -> dict[str, Any]:
-        """Column → value of the object's row in a data frame."""
+        """Column → value of the object's row in data frames and in the tables of notebooks."""
         return {
             "namespace": self.namespace,
             "name": self.name,
@@ -166,39 +141,12 @@ class View:
         }
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.namespace}/{self.name} {self._state()}>"
+        return f"<{type(self).__name__} {self.namespace}/{self.name} {self.phase}>"
 
     def _repr_html_(self) -> str:
-        """HTML for notebooks.  All values come from the object: they are untrusted and are escaped."""
-        rows = [_row(name, escape(text)) for name, text in self._shown()]
-        url = self._link()
-        if url.startswith(("https://", "http://")):
-            rows.append(_row("Run", f'<a href="{escape(url)}" rel="noopener noreferrer">{escape(url)}</a>'))
-        head = f"<b>{escape(self.name)}</b> {_state(self._state())}"
-        return f"<div>{head}<table>{''.join(rows)}</table></div>"
-
-    def __rich__(self) -> Text:
-        """The same for terminals, by rich.  Control characters are escaped."""
-        from rich.text import Text
-
-        from fournos.engine.api.values import escaped_line
-
-        lines = [Text.assemble((escaped_line(self.name), "bold"), "  ", escaped_line(self._state()))]
-        lines += [
-            Text.assemble((f"  {name:<10} ", "dim"), escaped_line(value)) for name, value in self._shown()
-        ]
-        return Text("\n").join(lines)
-
-
-class QueuedView(View):
-    """A view of an object that a LocalQueue may admit."""
-
-    @property
-    def queue_name(self) -> str:
-        """The LocalQueue; "" if the object is not queued."""
-        from fournos.engine.queueing.podsets import queue_name
-
-        return queue_name(self.raw)
+        """A table for notebooks, with one row a column."""
+        rows = "".join(_row(pair) for pair in _cells(self).items())
+        return f"<div><b>{escape(self.name)}</b><table>{rows}</table></div>"
 
 
 class JobView(View):
@@ -253,17 +201,6 @@ class JobView(View):
     def dashboard_url(self) -> str | None:
         """The address of the run's page in the Tekton Dashboard; None if it is not known."""
         return self.status.dashboard_url
-
-    # --- as notebooks, terminals and data frames show it -------------------------------------------------
-
-    def _link(self) -> str:
-        return str(self.dashboard_url or "")
-
-    def _facts(self, now: datetime) -> list[tuple[str, str]]:
-        return [("Cluster", self.cluster or "-"), ("Hardware", self.hardware)]
-
-    def _timeline(self, now: datetime) -> str:
-        return ", ".join(f"{entry.phase} {short(entry.length)}" for entry in timeline(self.raw, now))
 
     def _columns(self) -> dict[str, Any]:
         began, ended = run_times(self.raw)

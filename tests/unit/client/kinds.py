@@ -7,9 +7,7 @@ from typing import Any
 
 from fournos.api.kinds import MINICLUSTER, PIPELINE_RUN
 from fournos.engine.kube.resource import Key, Resource
-from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
-from fournos.systems.multikueue.config import MULTIKUEUE_CONFIG
 from tests.unit.client.world import NS, Api
 
 POD_MANIFEST: dict[str, Any] = {
@@ -51,23 +49,6 @@ async def started(call: Any) -> asyncio.Task[Any]:
 async def settled() -> None:
     for _ in range(100):
         await asyncio.sleep(0)
-
-
-def dispatched(api: Api) -> None:
-    parameters = {"name": "config"}
-    check = {"controllerName": "kueue.x-k8s.io/multikueue", "parameters": parameters}
-    api.server.create(ADMISSION_CHECK, {"metadata": {"name": "mk"}, "spec": check})
-    api.server.create(MULTIKUEUE_CONFIG, {"metadata": {"name": "config"}, "spec": {"clusters": ["w1", "w2"]}})
-    owner = {"kind": "PipelineRun", "name": "run", "uid": "r", "controller": True}
-    meta = {"name": "pipelinerun-run", "namespace": NS, "ownerReferences": [owner]}
-    api.server.create(WORKLOAD, {"metadata": meta, "spec": {"queueName": "team"}})
-    api.server.create(WORKLOAD, {"metadata": {"name": "here", "namespace": NS}, "spec": {}})
-    at(api)
-
-
-def at(api: Api, state: str = "Pending", message: str = "", **fields: Any) -> None:
-    entry = {"name": "mk", "state": state, "message": message}
-    status(api, WORKLOAD, "pipelinerun-run", admissionChecks=[entry], **fields)
 
 
 def run(api: Api, name: str, *conditions: Any, **spec: Any) -> None:

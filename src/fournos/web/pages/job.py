@@ -207,7 +207,7 @@ async def retry(call: Call, form: Mapping[str, str]) -> Done:
     if not is_terminal(about.raw):
         text = f"{name_of(about.raw)} has not ended: it is {phase_of(about.raw)}."
         raise PageError(409, "Not ended", text, "Wait for its end, or resubmit it as another job.")
-    made = await _handle(call, about).resubmit({})
+    made = await _handle(call, about).retry()
     notice = f"{made.name} is submitted with the spec of {name_of(about.raw)}."
     return Done(address(made.namespace, made.name), notice, Written(FOURNOS_JOB, made.raw))
 

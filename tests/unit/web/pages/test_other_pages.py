@@ -25,7 +25,6 @@ async def test_each_object_leads_to_its_page() -> None:
     html = await shown(kinds.PAGE, call(Api(WRAPPER, FLUX, BUILD)))
     for one in ("AppWrapper/bench/train", "MiniCluster/bench/flux", "PipelineRun/bench/build"):
         assert f'href="/kinds/{one}"' in html
-    assert "A job in a queue of MultiKueue runs on another cluster." in html
 
 
 async def test_an_object_shows_why_it_waits_and_the_command() -> None:
