@@ -7,15 +7,14 @@ import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.engine.api.values import escaped_line
 from fournos.engine.kube.api import Api
-from fournos.engine.kube.errors import CredentialsError, KubeError
-from fournos.engine.kube.probe import Probe
-from fournos.engine.kube.resource import SECRET, Key, Obj, Resource
-from fournos.engine.kube.store import Store
+from fournos.engine.kube.errors import CredentialsError
+from fournos.engine.kube.fleet import Fleet
+from fournos.engine.kube.resource import SECRET, Key, Obj
 from fournos.engine.queueing.job import LOCK_HELD, LOCK_HELD_CLASS
 from fournos.engine.queueing.kinds import WORKLOAD_PRIORITY_CLASS
 from fournos.engine.runtime.controller import Executor
@@ -134,19 +133,6 @@ def cluster_of_secret(key: Key, *, secret: str, owner: str | None) -> Obj:
 # The steps that open and close this process's connections to other clusters.
 
 
-class Targets(Protocol):
-    """The connections to other clusters, as this operator needs them (`fournos.engine.kube.fleet.Fleet`)."""
-
-    def connect(
-        self, name: str, kubeconfig: bytes, *, version: str, unreachable_since: datetime | None = None
-    ) -> None: ...
-    def disconnect(self, name: str) -> None: ...
-    def version_of(self, name: str) -> str | None: ...
-    def probe(self, name: str) -> Probe | None: ...
-    def store(self, name: str, resource: Resource) -> Store | None: ...
-    def watch_error(self, name: str, resource: Resource) -> KubeError | None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Connect(Custom):
     """Opens a connection with the kubeconfig of this Secret.
@@ -168,7 +154,7 @@ class Disconnect(Custom):
     cluster: str
 
 
-def executors(targets: Targets) -> Mapping[type[Custom], Executor]:
+def executors(fleet: Fleet) -> Mapping[type[Custom], Executor]:
     """Returns the executor of each step."""
 
     async def connect(step: Connect, api: Api) -> None:
@@ -177,9 +163,9 @@ def executors(targets: Targets) -> Mapping[type[Custom], Executor]:
             content = base64.b64decode((secret.get("data") or {}).get(SECRET_KEY) or "", validate=True)
         except (binascii.Error, ValueError):
             raise CredentialsError(f"Secret {step.secret}: {SECRET_KEY} is not base64") from None
-        targets.connect(step.cluster, content, version=step.version, unreachable_since=step.unreachable_since)
+        fleet.connect(step.cluster, content, version=step.version, unreachable_since=step.unreachable_since)
 
     async def disconnect(step: Disconnect, api: Api) -> None:
-        targets.disconnect(step.cluster)
+        fleet.disconnect(step.cluster)
 
     return {Connect: connect, Disconnect: disconnect}

@@ -11,6 +11,7 @@ from fournos.engine.api.values import format_time
 from fournos.engine.kube.probe import Probe
 from fournos.engine.kube.resource import CONFIG_MAP, Key, Obj, key_of, uid_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.engine.queueing.observe import reserved
 from fournos.engine.runtime.context import switched
 from fournos.engine.runtime.decision import (
     Absent,
@@ -34,7 +35,6 @@ from fournos.systems.clusters.quotas import (
     NO_QUEUE,
     PENDING,
     foreign_holds,
-    in_use,
     is_lock,
     is_managed,
     planner_input,
@@ -244,7 +244,9 @@ def decommission(ctx: Context) -> Decision:
     ):
         ctx.retry = True  # their events will reach the cache
         return ctx.gathered()
-    if left := [f"{n} of {of}" for (flavor, of), n in in_use(queued).items() if n and flavor == ctx.name]:
+    if left := [
+        f"{n:f} of {of}" for (flavor, of), n in reserved(queued or {}).items() if n and flavor == ctx.name
+    ]:
         text = (
             f"Kueue counts {', '.join(sorted(left))} as in use; if that lasts, Workloads of other "
             "namespaces hold it: end or delete them"

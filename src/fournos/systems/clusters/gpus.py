@@ -250,9 +250,6 @@ def next_change(inventory: Inventory) -> datetime | None:
 
 _NAMED = 3
 """The number of models that a message lists."""
-_SLOWER_AFTER = 3
-_SLOWEST = 6
-"""After three failures in a row the interval doubles with each failure, up to six times its length."""
 
 
 def inventory(ctx: Context) -> None:
@@ -319,8 +316,6 @@ def _failed(ctx: Context, error: str) -> None:
     hardware = ctx.draft.group("hardware")
     failures = ctx.draft.hardware.consecutive_failures or 0
     wait = _interval(ctx)
-    if failures >= _SLOWER_AFTER:
-        wait *= min(2 ** (failures - 2), _SLOWEST)
     due = (ctx.draft.hardware.last_attempt or ctx.now) + wait
     if failures == 0 or ctx.now >= due:
         hardware |= {

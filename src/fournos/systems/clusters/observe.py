@@ -9,6 +9,7 @@ from typing import Final
 from fournos.api.fournoscluster import FournosClusterSpec
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.api.phase import HOLDING
+from fournos.engine.kube.fleet import Fleet
 from fournos.engine.kube.resource import NODE, SECRET, Key, Obj, controller_of, key_of, newest, uid_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.engine.runtime.controller import (
@@ -25,7 +26,6 @@ from fournos.engine.runtime.controller import (
     waking_by,
 )
 from fournos.systems.clusters import build
-from fournos.systems.clusters.build import Targets
 from fournos.systems.clusters.gpus import is_gpu_label, is_gpu_resource
 from fournos.systems.clusters.quotas import above_quota, flavors_held, foreign_holds, is_lock, is_of_job
 from fournos.systems.clusters.settings import ClusterSettings
@@ -112,20 +112,20 @@ def watches(settings: ClusterSettings) -> tuple[Watch, ...]:
 class Observer:
     """Collects the input of a decision for one FournosCluster from the caches and the connections."""
 
-    def __init__(self, settings: ClusterSettings, targets: Targets) -> None:
+    def __init__(self, settings: ClusterSettings, fleet: Fleet) -> None:
         self._settings = settings
-        self._targets = targets
+        self._fleet = fleet
 
     def __call__(self, caches: Caches, key: Key) -> Observed | DeletedCluster | None:
-        name, targets = key.name, self._targets
+        name, fleet = key.name, self._fleet
         cluster = caches[FOURNOS_CLUSTER].get(key)
         if cluster is None:
-            return DeletedCluster(key) if targets.version_of(name) is not None else None
+            return DeletedCluster(key) if fleet.version_of(name) is not None else None
         # The published CRD accepts an object without a spec. It is read like one with an empty Secret name.
         spec = FournosClusterSpec.model_validate({"kubeconfigSecret": "", **(cluster.get("spec") or {})})
         # Stores of the cluster's own connection, not the informer caches of this cluster.
-        nodes = targets.store(name, NODE)
-        error = targets.watch_error(name, NODE)
+        nodes = fleet.store(name, NODE)
+        error = fleet.watch_error(name, NODE)
         lock_job = caches[FOURNOS_JOB].get(Key(self._settings.execution_namespace, build.lock_name(name)))
         running = sorted(
             (job for job in caches[FOURNOS_JOB].by(RUNNING, name)), key=lambda job: key_of(job).name
@@ -135,8 +135,8 @@ class Observer:
             cluster=cluster,
             spec=spec,
             secret=caches[SECRET].get(Key(self._settings.secrets_namespace, spec.kubeconfig_secret)),
-            connected=targets.version_of(name),
-            probe=targets.probe(name),
+            connected=fleet.version_of(name),
+            probe=fleet.probe(name),
             nodes=tuple(nodes) if nodes is not None and nodes.synced else None,
             nodes_error=error.message if error is not None else "",
             lock_job=lock_job,

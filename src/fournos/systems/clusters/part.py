@@ -28,7 +28,7 @@ from fournos.engine.runtime.decision import (
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import FOURNOS, Part, Running, Wake
 from fournos.systems.clusters import build
-from fournos.systems.clusters.build import Targets, executors
+from fournos.systems.clusters.build import executors
 from fournos.systems.clusters.clusterqueue import queue_controller
 from fournos.systems.clusters.decide import decide
 from fournos.systems.clusters.metrics import report
@@ -132,22 +132,22 @@ CLUSTERS = "clusters"
 """The name of the controller whose keys are FournosClusters. A change of a connection enqueues its keys."""
 
 
-def clusters_controller(settings: ClusterSettings, targets: Targets) -> Controller[Observed | DeletedCluster]:
+def clusters_controller(settings: ClusterSettings, fleet: Fleet) -> Controller[Observed | DeletedCluster]:
     """Returns the controller of FournosClusters."""
     return Controller(
         name=CLUSTERS,
         watches=watches(settings),
-        observe=Observer(settings, targets),
+        observe=Observer(settings, fleet),
         decide=partial(decide, settings=settings),
         primary=lambda observed: observed.cluster,
         owns_status=lambda cluster: True,
-        executors=executors(targets),
+        executors=executors(fleet),
     )
 
 
-def cluster_controllers(settings: ClusterSettings, targets: Targets) -> list[Controller[Any]]:
+def cluster_controllers(settings: ClusterSettings, fleet: Fleet) -> list[Controller[Any]]:
     """Returns the controllers of kubeconfig Secrets, of FournosClusters, and of the ClusterQueue."""
-    return [secrets_controller(settings), clusters_controller(settings, targets), queue_controller(settings)]
+    return [secrets_controller(settings), clusters_controller(settings, fleet), queue_controller(settings)]
 
 
 # --- the declaration -----------------------------------------------------------------------------------

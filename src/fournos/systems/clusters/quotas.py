@@ -18,7 +18,7 @@ from fournos.api.slots import SLOT_RESOURCE, SLOTS_PER_CLUSTER, UNAVAILABLE_TAIN
 from fournos.engine.api.conditions import is_true
 from fournos.engine.api.values import parse_quantity
 from fournos.engine.kube.resource import Obj, controller_of, is_terminating
-from fournos.engine.queueing.observe import quotas_of
+from fournos.engine.queueing.observe import quotas_of, reserved
 from fournos.systems.clusters import build
 from fournos.systems.clusters.build import REMOVING
 from fournos.systems.clusters.gpus import read
@@ -175,23 +175,10 @@ def above_quota(queue: Obj) -> list[Obj]:
     """Returns the part of status.flavorsReservation that exceeds the quota."""
     quotas = {at: number(quota["nominalQuota"]) for at, quota in quotas_of(queue)}
     above: dict[str, list[Obj]] = {}
-    for (flavor, resource), total in in_use(queue).items():
+    for (flavor, resource), total in reserved(queue).items():
         if total > quotas.get((flavor, resource), 0):
-            above.setdefault(flavor, []).append({"name": resource, "total": str(total)})
+            above.setdefault(flavor, []).append({"name": resource, "total": f"{total:f}"})
     return [{"name": flavor, "resources": resources} for flavor, resources in above.items()]
-
-
-def in_use(queue: Obj | None) -> dict[tuple[str, str], int]:
-    """Returns the amounts that admitted and reserving Workloads take, per (flavor, resource).
-
-    The source is the status of the ClusterQueue.
-    """
-    flavors = ((queue or {}).get("status") or {}).get("flavorsReservation") or ()
-    return {
-        (flavor["name"], resource["name"]): int(number(resource.get("total") or 0))
-        for flavor in flavors
-        for resource in flavor.get("resources") or ()
-    }
 
 
 # --- who holds quota -----------------------------------------------------------------------------------
@@ -285,7 +272,7 @@ def quota_synced(cluster: PlannerInput, flavor: Obj | None, queue: Obj | None, *
     if odd := sorted(gpus - named):
         text = f"no resource can be named {odd[0][:_SHOWN]}: it gets no quota, the rest has"
         return Sync("False", "ResourceNameInvalid", text)
-    return _synced(cluster, entry, in_use(queue))
+    return _synced(cluster, entry, reserved(queue))
 
 
 def _full(group: Mapping[str, Any], missing: list[str], *, there: bool) -> str:
@@ -306,11 +293,11 @@ def _as_wanted(cluster: PlannerInput, flavor: Obj, entry: Mapping[str, Any], pre
     return same and taints_of(cluster, flavor) == ((flavor.get("spec") or {}).get("nodeTaints") or [])
 
 
-def _synced(cluster: PlannerInput, entry: Mapping[str, Any], used: Mapping[tuple[str, str], int]) -> Sync:
+def _synced(cluster: PlannerInput, entry: Mapping[str, Any], used: Mapping[tuple[str, str], Decimal]) -> Sync:
     above = [
-        f"{taken} of {quota['name']} in use, quota {quota['nominalQuota']}"
+        f"{taken:f} of {quota['name']} in use, quota {quota['nominalQuota']}"
         for quota in entry["resources"]
-        if (taken := used.get((cluster.name, quota["name"]), 0)) > number(quota["nominalQuota"])
+        if (taken := used.get((cluster.name, quota["name"]), Decimal(0))) > number(quota["nominalQuota"])
     ]
     if above:
         return Sync("True", "BelowUse", "fewer than are in use; jobs that run go on: " + ", ".join(above))
