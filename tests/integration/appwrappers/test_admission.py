@@ -157,36 +157,14 @@ async def test_what_is_set(user: User) -> None:
 
 NESTED = {"apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper", "metadata": {"name": "i"}}
 REFUSED = {
-    "name-length": ([POD], {"name": "n" * 64}, "at most 63 characters"),
-    "not-nested": ([NESTED, POD], {}, "Nested AppWrappers are forbidden"),
-    "namespace": (
-        [{**POD, "metadata": {"name": "p", "namespace": "kube-system"}}],
-        {},
-        "cannot create objects in other namespaces",
-    ),
-    "no name": ([{**POD, "metadata": {}}], {}, "write name or generateName"),
+    "by CEL": ([NESTED, POD], {}, "Nested AppWrappers are forbidden"),
     "no pods": ([SERVICE], {}, "components contain no podspecs"),
-    "too many": ([{**POD, "metadata": {"name": f"p{i}"}} for i in range(9)], {}, "at most 8 are allowed"),
-    "path": ([{"template": JOB, "podSets": [{"path": "template.spec"}]}], {}, "not refer to a pod template"),
-    "no path": ([{"template": JOB, "podSets": [{"path": "spec"}]}], {}, "must start with 'template'"),
-    "replicas": (
-        [{"template": JOB, "podSets": [{"path": "template.spec.template", "replicas": 3}]}],
-        {},
-        "the template says template.spec.template (2)",
-    ),
-    "twice": (
-        [{"template": JOB, "podSets": [{"path": "template.spec.template", "replicas": 2}] * 2}],
-        {},
-        "write each path once",
-    ),
     "no kind of its sort": ([{**JOB, "spec": "x"}], {}, "the template is not a Job"),
-    "same name": ([JOB, POD, JOB], {}, "spec.components[0] is Job j, too"),
     "annotation": (
         [POD],
         {"annotations": {"workload.codeflare.dev.appwrapper/terminalExitCodes": "9" * 5000}},
         "'9999999999999999999999999999999999999999'… (5000 characters) cannot be used: write exit codes",
     ),
-    "no name of a kind": ([{**POD, "kind": "pods"}, POD], {}, "write apiVersion and kind"),
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from fournos.api.kinds import APPWRAPPER
-from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.resource import POD, Key
 from fournos.engine.queueing.kinds import WORKLOAD
 from tests.integration.appwrappers.stage import AppWrapperStage, job, pod
@@ -30,15 +29,6 @@ async def test_kueue_suspends_and_admits(stage: AppWrapperStage) -> None:
     await stage.client.delete(APPWRAPPER, Key(stage.namespace, "here"))
     await stage.gone(POD, "here")
     await stage.gone(WORKLOAD, workload["metadata"]["name"])
-
-
-async def test_what_it_cannot_queue_is_refused_in_words(stage: AppWrapperStage) -> None:
-    run = {"apiVersion": "tekton.dev/v1", "kind": "PipelineRun", "metadata": {"name": "run"}, "spec": {}}
-    await stage.submit("bare", run)
-    found = await stage.phase("bare", "Failed")
-    assert is_true(found, "Unhealthy")
-    shown = next(one for one in found["status"]["conditions"] if one["type"] == "Unhealthy")
-    assert "FOURNOS_APPWRAPPER_WORKLOADS=own" in shown["message"]
 
 
 def groups() -> dict[str, Any]:

@@ -144,31 +144,6 @@ async def test_the_life_of_a_cluster(hub: ClusterStage, gpu_node: str, kubeconfi
     assert b"client-key-data" not in hub.log.read_bytes()
 
 
-async def test_broken_kubeconfigs(hub: ClusterStage, gpu_node: str, kubeconfig: Path) -> None:
-    hub.start(enable="clusters")
-    plugin = content_of(kubeconfig).replace("client-key-data:", "exec: {command: rm}\n    client-key-data:")
-    for name, content in (("garbage", b"]["), ("plugin", plugin.encode())):
-        await hub.add(f"{hub.name}-{name}", content)
-
-        async def refused(name: str = name) -> bool:
-            return (await hub.status(f"{hub.name}-{name}")).get("kubeconfigStatus") == "Invalid"
-
-        await hub.until(refused, f"{name} is not refused")
-    for name, reason in (("garbage", "InvalidKubeconfig"), ("plugin", "ExecNotAllowed")):
-        found = condition(await hub.cluster(f"{hub.name}-{name}"), "KubeconfigValid")
-        assert found is not None and found["reason"] == reason
-    # Healed by its Secret; then the Secret goes, and everything with it.
-    key = Key(hub.secrets, f"kubeconfig-{hub.name}-garbage")
-    await hub.client.patch(SECRET, key, {"stringData": {"kubeconfig": content_of(kubeconfig)}})
-
-    async def recovered() -> bool:
-        return (await hub.status(f"{hub.name}-garbage")).get("kubeconfigStatus") == "Valid"
-
-    await hub.until(recovered, "a new kubeconfig heals nothing")
-    await hub.client.delete(SECRET, key)
-    await hub.until(lambda: hub.gone(f"{hub.name}-garbage"), "the cluster outlives its Secret")
-
-
 async def test_locks_preempt_nothing_and_are_not_preempted(
     hub: ClusterStage, gpu_node: str, kubeconfig: Path
 ) -> None:

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from fournos.engine.api.conditions import Condition, condition, is_true, upsert
+from fournos.engine.api.conditions import Condition, is_true, upsert
 from fournos.engine.kube.errors import InvalidError, NotFoundError
 from fournos.engine.kube.resource import JOB, Key, Obj
 from fournos.engine.queueing.kinds import (
     ADMISSION_CHECK,
     CLUSTER_QUEUE,
-    LOCAL_QUEUE,
     WORKLOAD,
     WORKLOAD_PRIORITY_CLASS,
 )
@@ -50,31 +49,6 @@ async def test_a_run_cannot_be_released_before_the_queue(stage: FrameworkStage) 
     await stage.client.patch(RUN, stage.key("early"), {"spec": {"status": "Cancelled"}})
     await stage.report("early", "False", "Cancelled")
     assert (await stage.finished("early"))["reason"] == "Failed"
-
-
-async def test_a_users_own_hold_is_kept(stage: FrameworkStage) -> None:
-    await stage.set_up()
-    body: dict[str, Any] = {"apiVersion": RUN.api_version, "kind": RUN.kind}
-    body["metadata"] = {"name": "mine", "namespace": stage.namespace, "labels": {QUEUE: "lq"}}
-    await stage.client.create(RUN, {**body, "spec": {"pipelineRef": {"name": "p"}, "status": PENDING}})
-
-    assert await stage.workload("mine") is None
-    after = await stage.client.patch(RUN, stage.key("mine"), {"spec": {"status": None}})
-    assert after["spec"]["status"] == PENDING  # the queue holds it now
-    await stage.released("mine")
-
-
-async def test_requests_that_cannot_be_read_are_refused(stage: FrameworkStage) -> None:
-    await stage.set_up()
-    with pytest.raises(InvalidError, match="'lots' is not a quantity"):
-        await stage.run("greedy", annotations={"fournos.dev/requests": "cpu=lots"})
-
-
-async def test_a_run_is_placed_where_its_queue_leads(stage: FrameworkStage) -> None:
-    await stage.set_up(labels={"pool": "a"})
-    run = await stage.run("placed")
-    assert run["spec"]["taskRunTemplate"]["podTemplate"]["nodeSelector"] == {"pool": "a"}
-    await stage.released("placed")
 
 
 # --- between kinds -----------------------------------------------------------------------------------
@@ -125,30 +99,6 @@ async def test_a_job_of_kueues_own_preempts_a_run(stage: FrameworkStage) -> None
         return not await suspended(stage, "urgent")
 
     await stage.until(goes, "the Job does not start")
-
-
-async def test_a_run_preempts_a_job_and_ends_when_the_queue_stops(stage: FrameworkStage) -> None:
-    await stage.set_up()
-    low, high = await priority(stage, "low", 1), await priority(stage, "high", 100)
-    await stage.client.create(JOB, job(stage, "victim", low))
-
-    async def goes() -> bool:
-        return not await suspended(stage, "victim")
-
-    await stage.until(goes, "the Job does not start")
-    await stage.run("urgent", priority=high, annotations={"fournos.dev/requests": "cpu=2"})
-    await stage.released("urgent")
-    assert await suspended(stage, "victim")
-    await stage.client.patch(
-        CLUSTER_QUEUE, Key("", stage.namespace), {"spec": {"stopPolicy": "HoldAndDrain"}}
-    )
-
-    async def cancelled() -> bool:
-        return (await stage.job("urgent"))["spec"].get("status") == "Cancelled"
-
-    await stage.until(cancelled, "the run is not cancelled")
-    await stage.report("urgent", "False", "Cancelled")
-    assert (await stage.finished("urgent"))["message"].startswith("Stopped by the queue: ClusterQueueStopped")
 
 
 # --- an invented kind --------------------------------------------------------------------------------
@@ -233,28 +183,6 @@ async def test_on_a_manager_a_run_has_its_workload_and_nothing_else(stage: Frame
     assert after["spec"] == run["spec"] and after["metadata"]["annotations"] == run["metadata"]["annotations"]
 
 
-async def test_on_a_worker_a_run_takes_the_workload_that_was_made_for_it(stage: FrameworkStage) -> None:
-    await stage.set_up()
-    requests = {"tekton.dev/pipelineruns": "1"}
-    container = {"name": "main", "image": "main", "resources": {"requests": requests}}
-    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
-    body: dict[str, Any] = {"apiVersion": WORKLOAD.api_version, "kind": WORKLOAD.kind}
-    body["metadata"] = {"name": "made-before", "namespace": stage.namespace}
-    body["spec"] = {"queueName": "lq", "podSets": [{"name": "main", "count": 1, "template": template}]}
-    await stage.client.create(WORKLOAD, body)
-    labels = {"kueue.x-k8s.io/prebuilt-workload-name": "made-before"}
-    await stage.run("mirror", labels=labels)
-    await stage.released("mirror")
-    adopted = await stage.queued("mirror")
-    assert adopted["metadata"]["name"] == "made-before"
-    assert adopted["metadata"]["ownerReferences"][0]["controller"] is True
-    await stage.report("mirror", "True", "Succeeded")
-    assert (await stage.finished("mirror"))["reason"] == "Succeeded"
-    found = condition(await stage.queued("mirror"), "Finished")
-    assert found is not None
-    assert (await stage.client.get(LOCAL_QUEUE, stage.key("lq")))["metadata"]["name"] == "lq"
-
-
 # --- last, since the operator looks for a missing kind every half minute -----------------------------------
 
 
@@ -297,15 +225,3 @@ async def test_argo_workflows_wait_for_their_queue(stage: FrameworkStage) -> Non
     await stage.until(both, "the other Workflow is not let go")
     await stage.client.patch(WORKFLOW, stage.key(other), {"status": {"phase": "Error", "message": "no"}})
     assert (await stage.finished(other))["reason"] == "Failed"
-
-
-async def test_an_argo_workflow_of_a_queue_that_leads_elsewhere_is_dispatched(stage: FrameworkStage) -> None:
-    """Its CRD keeps spec.managedBy, and here it stays held."""
-    await stage.add(ADMISSION_CHECK, stage.namespace, {"controllerName": "fournos.dev/multikueue"})
-    check = {"admissionChecks": [{"name": stage.namespace}]}
-    await stage.set_up(admissionChecksStrategy=check)
-    await stage.workflow("away")
-    stored = await stage.job("away", WORKFLOW)
-    assert stored["spec"]["managedBy"] == "kueue.x-k8s.io/multikueue"
-    assert stored["spec"]["suspend"] is True
-    await stage.queued("away")

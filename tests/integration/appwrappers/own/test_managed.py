@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fournos.api.kinds import APPWRAPPER
-from fournos.engine.kube.resource import POD, Key, controller_of, uid_of
+from fournos.engine.kube.resource import Key, controller_of, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from tests.integration.appwrappers.stage import QUEUE, AppWrapperStage, pod
 
@@ -54,21 +54,3 @@ async def test_on_the_worker_the_workload_that_came_first_is_taken_over(stage: A
     workload = await stage.get(WORKLOAD, origin)
     assert (controller_of(workload) or {})["uid"] == uid_of(wrapper)
     assert len((await stage.client.list(WORKLOAD, namespace=stage.namespace)).items) == 1
-
-
-async def test_on_the_worker_it_waits_for_its_workload(stage: AppWrapperStage) -> None:
-    labels = {"kueue.x-k8s.io/prebuilt-workload-name": "late"}
-    await stage.submit("early", pod("early"), labels=labels)
-    await stage.phase("early", "Suspended")
-    await stage.submit("next", pod("next"))
-    await stage.phase("next", "Succeeded")  # by then the other one would have got a Workload, too
-    assert await stage.workloads("next") and not await stage.workloads("early")
-    before = await stage.get(APPWRAPPER, "early")
-    assert before["status"]["phase"] == "Suspended" and before["spec"]["suspend"] is True
-    body = stage.whole("Workload", "late", spec={"queueName": QUEUE, "podSets": []})
-    body["metadata"]["namespace"] = stage.namespace
-    template = {"spec": pod("early")["spec"]}
-    body["spec"]["podSets"] = [{"name": "early-0", "count": 1, "template": template}]
-    await stage.client.create(WORKLOAD, body)
-    await stage.phase("early", "Succeeded")
-    assert (await stage.get(POD, "early"))["status"]["phase"] == "Succeeded"

@@ -6,7 +6,6 @@ import pytest
 
 from fournos.api.kinds import APPWRAPPER
 from fournos.api.slots import CLUSTER_NODE_LABEL
-from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.resource import JOB, POD, Key, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.workload import IN_USE, generic_name
@@ -42,21 +41,6 @@ async def _let_go(stage: AppWrapperStage, name: str) -> bool:
     return IN_USE not in ((await stage.workload(name))["metadata"].get("finalizers") or ())
 
 
-async def test_hold_lets_run_what_runs_and_starts_nothing(stage: AppWrapperStage) -> None:
-    stage.kubelet.endless.add("running")
-    await stage.submit("running", pod("running"))
-    await stage.phase("running", "Running")
-    await stage.stop_policy("Hold")
-    await stage.submit("waiting", pod("waiting"))
-    await stage.condition("waiting", "QuotaReserved", "False", "Inadmissible")
-    await stage.phase("waiting", "Suspended")
-    assert len(stage.kubelet.live("running")) == 1
-    stage.kubelet.finish("running")
-    await stage.phase("running", "Succeeded")
-    await stage.stop_policy("None")
-    await stage.phase("waiting", "Succeeded")
-
-
 async def test_hold_and_drain_takes_everything_down_and_it_comes_back(stage: AppWrapperStage) -> None:
     stage.kubelet.endless.add("drained")
     await stage.submit("drained", pod("drained", cpu="3"))
@@ -71,41 +55,6 @@ async def test_hold_and_drain_takes_everything_down_and_it_comes_back(stage: App
     stage.kubelet.finish("drained")
     await stage.stop_policy("None")
     await stage.phase("drained", "Succeeded")
-
-
-async def test_the_longest_execution_time(stage: AppWrapperStage) -> None:
-    stage.kubelet.endless.add("long")
-    await stage.submit("long", pod("long"), labels={"kueue.x-k8s.io/max-exec-time-seconds": "6"})
-    await stage.until(lambda: stage.kubelet.seen, "it does not start")
-    assert (await stage.workload("long"))["spec"]["maximumExecutionTimeSeconds"] == 6
-    await stage.condition("long", "Evicted", "True", "DeactivatedDueToMaximumExecutionTimeExceeded")
-    await stage.phase("long", "Suspended")
-    assert stage.kubelet.live() == []
-
-
-async def test_deactivated_and_reactivated(stage: AppWrapperStage) -> None:
-    stage.kubelet.endless.add("paused")
-    await stage.submit("paused", job("paused", parallelism=2))
-    await stage.condition("paused", "PodsReady", "True")
-    workload = (await stage.workload("paused"))["metadata"]["name"]
-    await stage.patch(WORKLOAD, workload, {"spec": {"active": False}})
-    await stage.phase("paused", "Suspended")
-    await stage.until(stage.nothing_reserved, "quota stays taken")
-    assert stage.kubelet.live() == []
-    stage.kubelet.finish("paused")
-    await stage.patch(WORKLOAD, workload, {"spec": {"active": True}})
-    await stage.phase("paused", "Succeeded")
-    assert (await stage.workload("paused"))["metadata"]["name"] == workload
-
-
-async def test_a_failed_one_gives_its_quota_back_when_its_resources_are_gone(stage: AppWrapperStage) -> None:
-    stage.kubelet.failing.add("bad")
-    await stage.submit("bad", pod("bad"), annotations={"retryLimit": "0", "failureGracePeriodDuration": "0s"})
-    await stage.phase("bad", "Failed")
-    finished = await stage.condition("bad", "Finished", "True", "Failed")
-    assert finished["message"] == "AppWrapper failed"
-    await stage.gone(POD, "bad")
-    assert not is_true(await stage.get(APPWRAPPER, "bad"), "QuotaReserved")
 
 
 @pytest.mark.parametrize("deleted", ["workload", "appwrapper"])

@@ -12,8 +12,6 @@ from fournos.engine.kube.resource import CUSTOM_RESOURCE_DEFINITION, Key, Resour
 from tests.integration.appwrappers.stage import AppWrapperStage, pod_spec
 
 GADGET = Resource("example.com", "v1", "Gadget", "gadgets")
-MISSING = Resource("example.com", "v1", "Missing", "missings")
-
 GRACES = ("admission", "warmup", "failure")
 
 
@@ -55,17 +53,17 @@ async def gadgets(stage: AppWrapperStage) -> AsyncIterator[AppWrapperStage]:
     await stage.gone(CUSTOM_RESOURCE_DEFINITION, name)
 
 
-async def submit(stage: AppWrapperStage, name: str, kind: Resource = GADGET, *, grace: str = "1h") -> str:
+async def submit(stage: AppWrapperStage, name: str) -> str:
     template: dict[str, Any] = {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
+        "apiVersion": GADGET.api_version,
+        "kind": GADGET.kind,
         "metadata": {"name": name},
         "spec": {"template": {"spec": pod_spec()}},
     }
     pods = [{"path": "template.spec.template", "replicas": 1}]
     return await stage.submit(
         name,
-        annotations={"retryLimit": "0", **{f"{one}GracePeriodDuration": grace for one in GRACES}},
+        annotations={"retryLimit": "0", **{f"{one}GracePeriodDuration": "1h" for one in GRACES}},
         components=[{"template": template, "podSets": pods}],
     )
 
@@ -84,12 +82,3 @@ async def test_its_end_is_observed_by_its_own_event(gadgets: AppWrapperStage) ->
     found = await stage.phase("broken", "Failed")
     assert "broken: Broken: a cog is missing" in (condition(found, "Unhealthy") or {})["message"]
     await stage.gone(GADGET, "broken")
-
-
-async def test_a_kind_that_is_not_installed_blocks_nothing_else(gadgets: AppWrapperStage) -> None:
-    stage = gadgets
-    await submit(stage, "absent", MISSING, grace="2s")
-    found = await stage.phase("absent", "Failed")
-    assert (condition(found, "Unhealthy") or {})["reason"] == "CreateFailed"
-    await submit(stage, "after")
-    await stage.phase("after", "Running")

@@ -20,7 +20,7 @@ from fournos.systems.clusters.build import Connect, Disconnect
 from fournos.systems.clusters.clusterqueue import queue_controller
 from fournos.systems.clusters.decide import decide
 from fournos.systems.clusters.observe import Observer, watches
-from fournos.systems.clusters.status import DeletedCluster, Observed, StatusDraft
+from fournos.systems.clusters.status import DeletedCluster, Observed
 from tests.unit.systems.clusters import actors
 from tests.unit.systems.clusters.actors import (
     HUB,
@@ -151,18 +151,6 @@ async def test_a_lock_without_an_operator_of_jobs_reports_it() -> None:
 
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-
-
-def test_rendering_does_not_change_the_draft() -> None:
-    draft = StatusDraft({"metadata": {"generation": 7}, "status": {"lockState": "Held"}}, NOW)
-    assert draft.render() == {"lockState": "Held", "observedGeneration": 7}
-    assert draft.group("observedGeneration") == {}
-
-
-def test_without_a_generation_none_is_written() -> None:
-    assert StatusDraft({"metadata": {}, "status": {"lockState": "Held"}}, NOW).render() == {
-        "lockState": "Held"
-    }
 
 
 # --- observe -------------------------------------------------------------------------------------------

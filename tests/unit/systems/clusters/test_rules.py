@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fournos.api.fournoscluster import DEFINITION, FournosCluster
+from fournos.api.fournoscluster import DEFINITION
 from fournos.app.generate import files
 from fournos.app.parts import kinds
 from fournos.engine.api.rules import Violation, violations
@@ -48,28 +48,3 @@ def test_columns_are_those_of_the_hearth_readme() -> None:
     shown = [column.name.upper() for column in DEFINITION.columns if not column.priority]
     assert ["NAME", *shown] == ["NAME", "OWNER", "GPUS", "KUBECONFIG", "LOCKED", "AGE"]
     assert DEFINITION in [definition for definition, _ in kinds()]
-
-
-def test_reading() -> None:
-    read = FournosCluster.model_validate(
-        {
-            "spec": {
-                "kubeconfigSecret": "kubeconfig-c1",
-                "hardware": {
-                    "gpus": [
-                        {
-                            "vendor": "nvidia",
-                            "model": "NVIDIA-L40S",
-                            "shortName": "l40s",
-                            "count": 2,
-                            "nodeCount": 1,
-                        }
-                    ],
-                    "totalGPUs": 2,
-                },
-            },
-            "status": {"lock": {"state": "Held", "owner": "ann"}},
-        }
-    )
-    assert read.spec.hardware is not None and read.spec.hardware.total_gpus == 2
-    assert read.status.lock is not None and read.status.lock.state == "Held"
