@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from fournos.api.kinds import APPWRAPPER
 from fournos.engine.api.conditions import Condition, condition, is_true
 from fournos.engine.kube.errors import ForbiddenError, InvalidError, KubeError
 from fournos.engine.kube.resource import DEPLOYMENT, JOB, NODE, POD, Key, owner_reference
-from fournos.engine.queueing.kinds import WORKLOAD
 from tests.unit.systems.appwrappers.actors import (
     KUEUE,
     NS,
@@ -242,22 +240,6 @@ async def test_resources_go_after_their_time_to_live() -> None:
     done = await run(scenario(submitted(SAMPLE, successTTLDuration="30m")))
     assert phase(done.server) == "Succeeded" and pods_of(done.server) == []
     assert not is_true(get(done.server), "ResourcesDeployed")
-
-
-async def test_five_slots_for_many() -> None:
-    def setup(server: Server) -> None:
-        for number in range(12):
-            submit(server, job_template(f"j{number}"), name=f"aw{number}")
-
-    def never_too_many(server: Server) -> None:
-        held = [
-            w for w in server.list(WORKLOAD) if is_true(w, "QuotaReserved") and not is_true(w, "Finished")
-        ]
-        assert len(held) <= 2
-
-    story = scenario(setup)
-    done = await run(replace(story, invariants=(*story.invariants, never_too_many)))
-    assert {phase(done.server, f"aw{number}") for number in range(12)} == {"Succeeded"}
 
 
 def managed_by(manager: str | None) -> Callable[[Server], None]:

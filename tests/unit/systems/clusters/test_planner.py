@@ -250,13 +250,6 @@ def test_gpus_that_no_resource_can_be_named_after_cost_the_others_nothing(short:
     assert f"{PREFIX}{short}" in reported.message
 
 
-def test_the_longest_name_that_fits() -> None:
-    short = "x" * 59
-    assert (
-        f"{PREFIX}{short}" in quotas(plan([PlannerInput("a", {short: 1})], [], queue(), prefix=PREFIX))["a"]
-    )
-
-
 def test_a_quota_that_cannot_be_read_is_written_anew_or_left_alone() -> None:
     odd = "9" * 5000
     before = queue(group([SLOT], mine=[odd], c1=[odd]))  # type: ignore[list-item]

@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from fournos.engine.api.conditions import Condition, condition, is_true
 from fournos.engine.kube.resource import Resource, owner_reference, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
-from fournos.engine.queueing.podsets import RequestsError, parse_requests
 from fournos.systems.frameworks.kinds import BUILT_IN, Framework, TableError, load
 from fournos.systems.frameworks.part import framework_controllers
 from fournos.systems.frameworks.queued import queued
@@ -110,17 +109,6 @@ def test_a_kind_stands_in_a_file_once(tmp_path: Path) -> None:
 def test_settings_refuse_what_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match="cannot be read"):
         FrameworkSettings(file=str(tmp_path / "none.yaml"))
-
-
-def test_requests() -> None:
-    assert parse_requests(" cpu=4, memory = 8Gi ,x.com/gpu=1") == {
-        "cpu": "4",
-        "memory": "8Gi",
-        "x.com/gpu": "1",
-    }
-    for text in ("", "cpu", "cpu=", "cpu=1,cpu=2", "pods=3", "cpu=-1", "=1"):
-        with pytest.raises(RequestsError):
-            parse_requests(text)
 
 
 def with_condition(type_: str, status: str) -> dict[str, Any]:
