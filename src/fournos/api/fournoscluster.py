@@ -146,6 +146,9 @@ class Lock(Model):
     state: LockState = Field(description="Requested, Held, Expiring or Releasing.")
     owner: str | None = described("For whom.")
     held_since: datetime | None = described("When it was first held.")
+    drained_before: bool | None = described(
+        "Whether the cluster was drained before the lock was asked for; it then stays drained after its end."
+    )
     behind: tuple[str, ...] = described(
         f"Jobs that have to end before it is held, as workload/NAME if they are no FournosJobs; at most "
         f"{MAX_NAMED} are named.",

@@ -13,7 +13,6 @@ from fournos.engine.api.conditions import is_true
 from fournos.engine.api.values import format_time
 from fournos.engine.queueing.kinds import LOCAL_QUEUE
 from fournos.insight.clusters import (
-    UNLOCKED,
     discover_change,
     drain_change,
     drained,
@@ -21,6 +20,7 @@ from fournos.insight.clusters import (
     lock_of,
     locked_for,
     looked_at,
+    unlock_change,
 )
 from fournos.insight.values import spec_of, status_of
 
@@ -105,8 +105,8 @@ class AsyncCluster(AsyncHandle, ClusterView):
 
     @typed
     async def unlock(self, *, timeout: Seconds = PATIENCE) -> None:
-        """Releases the lock.  The cluster takes jobs again, also if it was drained."""
-        await self._patch(lambda: {"spec": dict(UNLOCKED)})
+        """Releases the lock.  The cluster takes jobs again, unless it was drained before it was locked."""
+        await self._patch(lambda: unlock_change(self._raw))
         await self._effect(lambda: not lock_of(self._raw), timeout, "the lock is still being released")
 
     @typed

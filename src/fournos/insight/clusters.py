@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from fournos.api.kinds import DISCOVER_ANNOTATION
 from fournos.api.slots import GPU_PREFIX, SLOT_RESOURCE
@@ -18,9 +18,6 @@ from fournos.engine.queueing.kinds import RESOURCE_FLAVOR as RESOURCE_FLAVOR
 from fournos.insight.errors import FournosError
 from fournos.insight.source import Source, or_error
 from fournos.insight.values import name_of, spec_of, status_of
-
-UNLOCKED: Final[Mapping[str, Any]] = {"owner": "", "ttl": None, "drain": None}
-"""The spec fields that release a cluster."""
 
 
 def lock_change(cluster: Obj, owner: str, *, ttl: str | None, drain: str | None, now: datetime) -> Obj:
@@ -43,6 +40,12 @@ def lock_change(cluster: Obj, owner: str, *, ttl: str | None, drain: str | None,
             fix="give a longer --ttl, or unlock first",
         )
     return {"spec": changes}
+
+
+def unlock_change(cluster: Obj) -> Obj:
+    """Returns the merge patch that releases the cluster; it stays drained if it was before it was locked."""
+    drain = {} if lock_of(cluster).get("drainedBefore") else {"drain": None}
+    return {"spec": {"owner": "", "ttl": None, **drain}}
 
 
 def ttl_of(text: str | None) -> str | None:

@@ -207,6 +207,6 @@ async def test_a_queue_suspends_where_the_workloads_are_ours(
 ) -> None:
     user = await user_of(server, namespace)
     await serve(replicas, user, workloads="own")
-    status, made = await user.create(POD, headers=None, suspend=False)
+    status, made = await user.create(POD, headers=None, labels={QUEUE: "standard"}, suspend=False)
     assert status == 201, made
     assert made["metadata"]["labels"][QUEUE] == "standard" and made["spec"]["suspend"] is True

@@ -9,7 +9,7 @@ therefore changes no time.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from fournos.api.fournoscluster import MAX_NAMED, LockState
 from fournos.api.kinds import FOURNOS_JOB
@@ -18,10 +18,13 @@ from fournos.engine.api.values import format_time, parse_ttl
 from fournos.engine.kube.resource import Obj, is_terminating, key_of, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.engine.queueing.workload import QueueState, view
+from fournos.engine.runtime.controller import pick
 from fournos.engine.runtime.decision import Absent, Create, Delete, LiveGet, Patch, Present
 from fournos.systems.clusters import build
 from fournos.systems.clusters.quotas import is_lock
 from fournos.systems.clusters.status import Context
+
+_ENDING: Final = (LockState.EXPIRING, LockState.RELEASING)
 
 
 def lock(ctx: Context) -> None:
@@ -36,12 +39,15 @@ def lock(ctx: Context) -> None:
 def _wanted(ctx: Context, owner: str) -> None:
     """Requests or keeps the lock for `owner`, and ends it when its ttl has passed."""
     before = ctx.draft.lock
-    if before is None or before.owner != owner or ctx.draft.owner_set_at is None:
+    # A lock that is being released is over, also for the same owner: the new one has times of its own.
+    ending = before is not None and before.state in _ENDING
+    if before is None or ending or before.owner != owner or ctx.draft.owner_set_at is None:
         # Written in a pass of its own: ownerSetAt must be stored before the first object is created.
         state = (
             LockState.HELD if before is not None and before.state == LockState.HELD else LockState.REQUESTED
         )
-        ctx.draft.put(ownerSetAt=format_time(ctx.now), lock=_with(ctx, state, owner))
+        drained = {"drainedBefore": True} if before is None and ctx.draft.is_true("Draining") else {}
+        ctx.draft.put(ownerSetAt=format_time(ctx.now), lock=_with(ctx, state, owner) | drained)
         ctx.draft.put(locked=state == LockState.HELD)
         _expiry(ctx)
         ctx.draft.event("LockRequested", f"the cluster is to be locked for {owner}")
@@ -50,8 +56,8 @@ def _wanted(ctx: Context, owner: str) -> None:
         return
     expires = _expiry(ctx)
     if expires is not None and ctx.now >= expires:
-        # The same change as a manual unlock; the cluster takes jobs again
-        ctx.spec_changes |= {"owner": "", "drain": None}
+        # The same change as a manual unlock: the cluster takes jobs again, unless it was drained before
+        ctx.spec_changes |= {"owner": "", **({} if before.drained_before else {"drain": None})}
         ctx.draft.put(lock=_with(ctx, LockState.EXPIRING, owner))
         ctx.draft.put_condition("Locked", "False", "Expired", f"the ttl of {owner} has passed")
         ctx.draft.put(locked=False)
@@ -72,6 +78,7 @@ def _hold(ctx: Context, owner: str) -> None:
         text = f"FournosJob {key_of(job)} has the lock's name and is somebody else's"
         _requested(ctx, owner, "NameTaken", text)
     elif is_terminating(job):
+        ctx.retry = True  # in case the watch event of the deletion is lost
         _requested(ctx, owner, "Requested", "the lock before this one is still being released")
     elif (job.get("status") or {}).get("phase") in TERMINAL:
         message = str((job.get("status") or {}).get("message") or "it was stopped")
@@ -130,7 +137,7 @@ def _keep(ctx: Context, owner: str, job: Obj) -> None:
 
 def _requested(ctx: Context, owner: str, reason: str, message: str) -> None:
     """Sets the state Requested with the given reason."""
-    state = {"state": str(LockState.REQUESTED), "owner": owner}
+    state = _with(ctx, LockState.REQUESTED, owner)
     behind = {"behind": _named(ctx.observed.occupants)} if ctx.observed.occupants else {}
     ctx.draft.put(locked=False, lock=state | behind)
     ctx.draft.condition("Locked", "False", reason, message)
@@ -205,9 +212,10 @@ def _expiry(ctx: Context) -> datetime | None:
 
 
 def _with(ctx: Context, state: LockState, owner: str | None) -> dict[str, Any]:
-    """Returns `status.lock` in this state, with the earlier `heldSince` if there is one."""
-    held = {name: since for name, since in ctx.draft.group("lock").items() if name == "heldSince"}
-    return {**held, **({"owner": owner} if owner is not None else {}), "state": str(state)}
+    """Returns `status.lock` in this state, with what stays of its earlier state."""
+    stays = ("drainedBefore",) if state is LockState.REQUESTED else ("drainedBefore", "heldSince")
+    kept = pick(ctx.draft.group("lock"), stays)
+    return {**kept, **({"owner": owner} if owner is not None else {}), "state": str(state)}
 
 
 def _named(jobs: tuple[str, ...]) -> list[str]:
