@@ -25,7 +25,7 @@ from fournos.engine.kube.fleet import Fleet, FleetWatch, KubeconfigRefusedError,
 from fournos.engine.kube.resource import CONFIG_MAP, SERVICE_ACCOUNT, Key
 from tests.faults.proxy import FaultProxy
 from tests.integration.conftest import Server
-from tests.waiting import LIMIT, seconds_until, until
+from tests.waiting import seconds_until, until
 
 INTERVAL, TIMEOUT = 2.0, 1.5
 
@@ -157,52 +157,6 @@ async def test_dropped_packets_are_noticed_in_time_and_healed_by_a_new_list(
         assert run.probe().unreachable_since is None
         await put(direct, namespace, "after")
         await until(lambda: "after" in run.names())
-
-
-@can_drop
-async def test_an_address_that_swallows_packets_is_found_out_within_the_timeout(
-    run: Watching, kubeconfig: Path, real: bytes, tmp_path: Path
-) -> None:
-    async with proxied(kubeconfig, real, tmp_path) as (proxy, content):
-        with dropped(proxy.url):
-            run.fleet.connect("a", content, version="1")
-            # Connecting alone may take the client 10 s.
-            assert await seconds_until(run.lost) < 5 * TIMEOUT
-            assert run.probe().reason == "Timeout"
-
-
-@can_drop
-async def test_closing_waits_for_no_dead_cluster(
-    kubeconfig: Path, real: bytes, direct: Client, namespace: str, tmp_path: Path
-) -> None:
-    await put(direct, namespace, "one")
-    watching = Watching(namespace, timeout=2 * LIMIT)
-    async with proxied(kubeconfig, real, tmp_path) as (proxy, content):
-        task = asyncio.create_task(watching.fleet.run())
-        watching.fleet.connect("known", content, version="1")
-        await until(lambda: watching.names("known") == {"one"})
-        with dropped(proxy.url):
-            watching.fleet.connect("new", content, version="1")
-            await asyncio.sleep(1.5 * INTERVAL)  # both are asked whether they answer
-            task.cancel()
-            await asyncio.wait_for(asyncio.gather(task, return_exceptions=True), LIMIT)
-
-
-async def test_a_closed_port_and_a_wrong_certificate_have_reasons_of_their_own(
-    run: Watching, kubeconfig: Path, real: bytes, tmp_path: Path
-) -> None:
-    async with proxied(kubeconfig, real, tmp_path) as (proxy, content):
-        other = yaml.safe_load(content)
-        authority = yaml.safe_load(real)["clusters"][0]["cluster"]["certificate-authority-data"]
-        other["clusters"][0]["cluster"]["certificate-authority-data"] = authority
-        run.fleet.connect("wrong", yaml.safe_dump(other).encode(), version="1")
-        await until(lambda: run.lost("wrong"))
-        assert run.probe("wrong").reason == "ServerCertificateInvalid"
-        url = proxy.url
-    run.fleet.connect("closed", content, version="1")
-    await until(lambda: run.lost("closed"))
-    assert run.probe("closed").reason == "ConnectionRefused"
-    assert url.removeprefix("https://") in run.probe("closed").error
 
 
 async def test_credentials_are_renewed_and_withdrawn(

@@ -1,31 +1,20 @@
-"""The fault proxy itself: configured faults occur, everything else passes."""
+"""A reflector through the fault proxy: watches that are cut, silent, refused or lose an event."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fournos.engine.kube.client import Client
-from fournos.engine.kube.credentials import load
-from fournos.engine.kube.errors import (
-    AlreadyExistsError,
-    ConflictError,
-    ConnectionLostError,
-    ForbiddenError,
-    GoneError,
-    NotFoundError,
-    ServerError,
-)
 from fournos.engine.kube.reflector import Reflector
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.kube.store import Store
 from tests.faults.proxy import FaultProxy
-from tests.faults.rules import Cut, Delay, ErrorEvent, Hide, Hold, Refuse
+from tests.faults.rules import Cut, ErrorEvent, Hide, Hold, Refuse
 
 MAPS = Resource("", "v1", "ConfigMap", "configmaps")
 WAIT = 20
@@ -34,107 +23,6 @@ WAIT = 20
 def config_map(namespace: str, name: str = "x", **data: str) -> dict[str, Any]:
     meta = {"name": name, "namespace": namespace, "labels": {"fault": "test"}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
-
-
-async def test_without_rules_everything_passes(client: Client, proxy: FaultProxy, namespace: str) -> None:
-    made = await client.create(MAPS, config_map(namespace))
-    key = Key(namespace, "x")
-    assert (await client.get(MAPS, key))["metadata"]["uid"] == made["metadata"]["uid"]
-    assert len((await client.list(MAPS, namespace=namespace, selector="fault=test")).items) == 1
-    assert (await client.patch(MAPS, key, {"data": {"a": "1"}}))["data"] == {"a": "1"}
-    await client.delete(MAPS, key, uid=made["metadata"]["uid"])
-    with pytest.raises(NotFoundError):
-        await client.get(MAPS, key)
-    assert [(call.verb, status) for call, status in proxy.calls] == [
-        ("create", 201),
-        ("get", 200),
-        ("list", 200),
-        ("patch", 200),
-        ("delete", 200),
-        ("get", 404),
-    ]
-
-
-async def test_refused_before_it_reaches_the_api_server(
-    client: Client, direct: Client, proxy: FaultProxy, namespace: str
-) -> None:
-    rule = proxy.on_request(Refuse(503), verb="create", resource="configmaps", namespace=namespace)
-    with pytest.raises(ServerError):
-        await client.create(MAPS, config_map(namespace))
-    assert rule.hits == 1
-    with pytest.raises(NotFoundError):
-        await direct.get(MAPS, Key(namespace, "x"))
-    await client.create(MAPS, config_map(namespace))
-
-
-@pytest.mark.parametrize(
-    ("fault", "kind"), [(Cut(after=True), ConnectionLostError), (Refuse(504, after=True), ServerError)]
-)
-async def test_done_but_the_answer_is_lost(
-    client: Client,
-    direct: Client,
-    proxy: FaultProxy,
-    namespace: str,
-    fault: Cut | Refuse,
-    kind: type[Exception],
-) -> None:
-    proxy.on_request(fault, verb="create", resource="configmaps", namespace=namespace)
-    with pytest.raises(kind):
-        await client.create(MAPS, config_map(namespace))
-    await direct.get(MAPS, Key(namespace, "x"))
-    with pytest.raises(AlreadyExistsError):
-        await client.create(MAPS, config_map(namespace))
-
-
-async def test_each_kind_of_refusal_so_many_times(client: Client, proxy: FaultProxy, namespace: str) -> None:
-    await client.create(MAPS, config_map(namespace))
-    key = Key(namespace, "x")
-    for code, kind in ((409, ConflictError), (410, GoneError), (500, ServerError)):
-        proxy.on_request(Refuse(code), verb="patch", name="x", times=2)
-        for _ in range(2):
-            with pytest.raises(kind):
-                await client.patch(MAPS, key, {"data": {"a": "1"}})
-        await client.patch(MAPS, key, {"data": {"a": "1"}})
-    proxy.on_request(Refuse(429, retry_after=1), verb="patch")
-    with pytest.raises(ServerError) as caught:
-        await client.patch(MAPS, key, {"data": {"a": "1"}})
-    assert caught.value.retry_after == 1
-    before = asyncio.get_running_loop().time()
-    await client.patch(MAPS, key, {"data": {"a": "1"}})
-    assert asyncio.get_running_loop().time() - before >= 0.9
-
-
-async def test_a_rule_is_for_what_it_names(client: Client, proxy: FaultProxy, namespace: str) -> None:
-    proxy.on_request(Refuse(500), verb="create", resource="secrets", times=None)
-    proxy.on_request(Refuse(500), verb="create", namespace="other", times=None)
-    proxy.on_request(Refuse(500), verb="patch", subresource="status", times=None)
-    await client.create(MAPS, config_map(namespace))
-    await client.patch(MAPS, Key(namespace, "x"), {"data": {"a": "1"}})
-
-
-async def test_a_held_request_waits_and_a_delayed_one_is_late(
-    client: Client, direct: Client, proxy: FaultProxy, namespace: str
-) -> None:
-    hold = Hold()
-    rule = proxy.on_request(hold, verb="create")
-    writing = asyncio.create_task(client.create(MAPS, config_map(namespace)))
-    await rule.hit.wait()
-    with pytest.raises(NotFoundError):
-        await direct.get(MAPS, Key(namespace, "x"))
-    hold.release()
-    await writing
-    proxy.on_request(Delay(0.3), verb="get")
-    before = asyncio.get_running_loop().time()
-    await client.get(MAPS, Key(namespace, "x"))
-    assert asyncio.get_running_loop().time() - before >= 0.3
-
-
-async def test_a_token_of_the_client_is_passed_on(proxy: FaultProxy, tmp_path: Path, namespace: str) -> None:
-    path = proxy.write_kubeconfig(tmp_path / "config", token="not-a-token")
-    async with Client(load(path)) as unknown:
-        with pytest.raises(ForbiddenError) as caught:
-            await unknown.list(MAPS, namespace=namespace)
-    assert caught.value.status == 401
 
 
 # --- watches, through the reflector ------------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,30 +36,8 @@ from tests.unit.cli.objects import NOW, ago, job
 from tests.unit.systems.jobs.passes import a_job, decided, written
 
 SOURCES: Final = Path(fournos.__file__).parent
-OF_JOBS: Final = frozenset({Phase.RESOLVING, Phase.ADMITTED, Phase.STOPPING, Phase.STOPPED})
 """Phases that no other kind has: a list with one of them is one of phases of FournosJobs."""
 UNKNOWN: Final = "Paused"
-
-
-def _lists(tree: ast.AST) -> Iterator[list[Any]]:
-    for node in ast.walk(tree):
-        match node:
-            case ast.Set(elements) | ast.List(elements) | ast.Tuple(elements) | ast.Dict(elements):
-                yield [one.value for one in elements if isinstance(one, ast.Constant)]
-            case ast.MatchOr(patterns):
-                values = [one.value for one in patterns if isinstance(one, ast.MatchValue)]
-                yield [one.value for one in values if isinstance(one, ast.Constant)]
-
-
-def test_no_list_of_phases_stands_beside_the_table() -> None:
-    names = {phase.value for phase in Phase}
-    beside = [
-        f"{path.relative_to(SOURCES)}: {found}"
-        for path in SOURCES.rglob("*.py")
-        for found in _lists(ast.parse(path.read_text()))
-        if len(names.intersection(found)) > 1 and OF_JOBS.intersection(found)
-    ]
-    assert not beside
 
 
 def test_the_sets_of_the_table() -> None:

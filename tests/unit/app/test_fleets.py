@@ -6,7 +6,6 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,12 +14,9 @@ from fournos.app.parts import PARTS
 from fournos.engine.kube import fleet as fleets
 from fournos.engine.kube.credentials import Credentials
 from fournos.engine.kube.fleet import Fleet
-from fournos.engine.kube.resource import Key
-from fournos.engine.runtime.decision import Decision
 from fournos.engine.runtime.metrics import Metrics
 from tests.fakes.clusters import FakeCluster, FakeClusters, kubeconfig
 from tests.multikueue_configuration import configuration
-from tests.unit.engine.runtime.controlled import Bench, watching
 from tests.unit.engine.runtime.loop import LoopClock
 
 pytestmark = pytest.mark.looptime
@@ -103,28 +99,3 @@ async def test_how_long_an_answer_may_take(
         await asyncio.sleep(1)
         found = fleet.probe("a")
         assert found is not None and found.reason == "Timeout"
-
-
-@pytest.mark.parametrize("seconds", [20, 500])
-@pytest.mark.parametrize("part", ["clusters", "multikueue"])
-async def test_how_often_leftovers_are_looked_for(
-    part: str, seconds: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    probe_every(part, seconds / (4 if part == "multikueue" else 1), monkeypatch)
-    bench, times = Bench(), list[float]()
-
-    def collect(caches: Any) -> tuple[Key, ...]:
-        times.append(bench.clock.monotonic())
-        return ()
-
-    controller = watching("toys", lambda obj, facts: Decision())
-    found = PARTS[part]
-    interval = found.collect_interval(found.settings())
-    manager = bench.manager(replace(controller, collect=collect), collect_interval=interval)
-    await bench.lead(manager)
-    await asyncio.sleep(10 * seconds)
-    for task in bench.tasks:
-        task.cancel()
-    await asyncio.gather(*bench.tasks, return_exceptions=True)
-    waits = [later - earlier for earlier, later in itertools.pairwise(times)]
-    assert len(waits) >= 7 and all(0.85 * seconds < wait < 1.3 * seconds for wait in waits), waits

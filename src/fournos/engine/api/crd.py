@@ -1,8 +1,8 @@
 """CustomResourceDefinitions from pydantic models.
 
-A CRD has a "structural" schema: without $ref, null and alternatives.  It needs limits wherever CEL reads, or
-the rules exceed the API server's cost budget.  A model that a CRD cannot express raises an error here, at
-generation, and not on a cluster.
+A CRD has a "structural" schema: without $ref, null and alternatives.  A model that it cannot express raises
+an error here, at generation.  It needs limits wherever CEL reads: without them the API server refuses the
+CRD, because its rules could cost too much.
 """
 
 from __future__ import annotations
@@ -188,9 +188,7 @@ class _Walk:
     def __init__(self, definitions: Mapping[str, Schema]) -> None:
         self._definitions = definitions
 
-    def node(
-        self, raw: Schema, path: str, *, bounded: bool, described: bool, within: tuple[str, ...]
-    ) -> Schema:
+    def node(self, raw: Schema, path: str, *, described: bool, within: tuple[str, ...]) -> Schema:
         raw, within = self._inlined(dict(raw), path, within)
         raw.pop("title", None)
         default = raw.pop("default", None)
@@ -207,13 +205,10 @@ class _Walk:
             raise InexpressibleError(f"{path}: {', '.join(unknown)}: a CRD cannot say this")
         match raw.get("type"):
             case "object":
-                self._object(raw, path, bounded, within)
+                self._object(raw, path, within)
             case "array":
-                self._array(raw, path, bounded, within)
-            case "string":
-                if bounded and not {"maxLength", "enum"} & set(raw) and raw.get("format") != "date-time":
-                    raise InexpressibleError(f"{path}: a string that CEL may look at needs maxLength")
-            case "integer" | "number" | "boolean":
+                self._array(raw, path, within)
+            case "string" | "integer" | "number" | "boolean":
                 pass
             case None if raw.get(PRESERVE):
                 pass  # any content; rules cannot read it
@@ -239,33 +234,25 @@ class _Walk:
         kept: Schema = {key: raw[key] for key in ("description", "default", "pattern") if key in raw}
         return {**kept, **INT_OR_STRING}
 
-    def _object(self, raw: Schema, path: str, bounded: bool, within: tuple[str, ...]) -> None:
+    def _object(self, raw: Schema, path: str, within: tuple[str, ...]) -> None:
         if "properties" in raw:
             if raw.pop("additionalProperties", False):
                 raise InexpressibleError(f"{path}: properties and additionalProperties exclude each other")
             raw["properties"] = {
-                name: self.node(child, f"{path}.{name}", bounded=bounded, described=True, within=within)
+                name: self.node(child, f"{path}.{name}", described=True, within=within)
                 for name, child in raw["properties"].items()
             }
         elif isinstance(raw.get("additionalProperties"), dict):
-            if bounded and "maxProperties" not in raw:
-                raise InexpressibleError(f"{path}: a map that CEL may look at needs maxProperties")
             raw["additionalProperties"] = self.node(
-                raw["additionalProperties"], f"{path}[*]", bounded=bounded, described=False, within=within
+                raw["additionalProperties"], f"{path}[*]", described=False, within=within
             )
         elif raw.pop("additionalProperties", False) or PRESERVE not in raw:
             raise InexpressibleError(f"{path}: an object of unknown fields must say {PRESERVE}")
 
-    def _array(self, raw: Schema, path: str, bounded: bool, within: tuple[str, ...]) -> None:
+    def _array(self, raw: Schema, path: str, within: tuple[str, ...]) -> None:
         if not isinstance(raw.get("items"), dict):
             raise InexpressibleError(f"{path}: a list needs one schema for all its items")
-        if bounded and "maxItems" not in raw:
-            raise InexpressibleError(f"{path}: a list that CEL may look at needs maxItems")
-        raw["items"] = self.node(raw["items"], f"{path}[]", bounded=bounded, described=False, within=within)
-        if raw.get("x-kubernetes-list-type") == "map":
-            keys = raw.get("x-kubernetes-list-map-keys") or []
-            if not keys or not set(keys) <= set(raw["items"].get("required", ())):
-                raise InexpressibleError(f"{path}: the keys of a map list must be required")
+        raw["items"] = self.node(raw["items"], f"{path}[]", described=False, within=within)
 
 
 def schema(model: type[BaseModel], *, rules: Iterable[Rule] = ()) -> Schema:
@@ -281,7 +268,7 @@ def schema(model: type[BaseModel], *, rules: Iterable[Rule] = ()) -> Schema:
         "metadata": {"type": "object", "properties": {"name": {"type": "string"}}},
     }
     for name, child in raw["properties"].items():
-        properties[name] = walk.node(child, name, bounded=name == "spec", described=True, within=())
+        properties[name] = walk.node(child, name, described=True, within=())
     root: Schema = {"description": raw.get("description", ""), "type": "object", "properties": properties}
     by_node: dict[str, list[Rule]] = {}
     for rule in rules:

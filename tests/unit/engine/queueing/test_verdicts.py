@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from fournos.engine.api.conditions import Condition, condition
+from fournos.engine.api.conditions import Condition
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.queueing.ensure import PREBUILT_LABEL
 from fournos.engine.queueing.job import (
-    Ancestor,
     Capability,
     Ended,
     JobWithCustomStart,
@@ -363,39 +362,6 @@ def test_the_workload_that_is_made() -> None:
     assert spec["podSets"][0]["minCount"] == 1
 
 
-def test_admission_starts_it_with_what_the_flavors_have() -> None:
-    job = Toy()
-    outcome = go(job, made(job, QUOTA, ADMITTED, READY))
-    assert outcome.verdict is Verdict.STARTING
-    assert patch_of(outcome).body["spec"] == {"suspend": False, "pools": [{"pool": "a"}]}
-
-
-@pytest.mark.parametrize(("succeeded", "reason"), [(True, "Succeeded"), (False, "Failed")])
-def test_the_end_is_written_into_the_workload(succeeded: bool, reason: str) -> None:
-    job = Toy(ended=Ended(succeeded, "over"))
-    workload = made(job, QUOTA, ADMITTED)
-    shown = condition(patch_of(go(job, workload)).body, "Finished")
-    assert shown is not None and (shown["reason"], shown["message"]) == (reason, "over")
-    own = condition(patch_of(go(Toy(ended=Ended(succeeded, "over", "Own")), workload)).body, "Finished")
-    assert own is not None and own["reason"] == "Own"
-    done = made(job, QUOTA, ADMITTED, Condition("Finished", "True", reason, "over"))
-    assert patch_of(go(job, done)).body["metadata"]["finalizers"] is None
-
-
-def test_queue_and_priority_follow_the_labels() -> None:
-    classes = {"high": {"metadata": {"name": "high"}, "value": 100}}
-    pod_classes = {"p": {"metadata": {"name": "p"}, "value": 5}, "d": {"metadata": {"name": "d"}, "value": 1}}
-    pod_classes["d"]["globalDefault"] = True
-    before = Toy()
-    labels = {"kueue.x-k8s.io/queue-name": "other", "kueue.x-k8s.io/priority-class": "high"}
-    spec = patch_of(go(Toy(labels=labels), made(before), workload_classes=classes)).body["spec"]
-    assert (spec["queueName"], spec["priority"], spec["priorityClassRef"]["name"]) == ("other", 100, "high")
-    (pods,) = go(Toy(pod_class="p"), pod_classes=pod_classes).steps
-    assert isinstance(pods, Create) and pods.body["spec"]["priorityClassRef"]["kind"] == "PriorityClass"
-    (default,) = go(Toy(), pod_classes=pod_classes).steps
-    assert isinstance(default, Create) and default.body["spec"]["priority"] == 1
-
-
 def test_a_prebuilt_workload_of_another_owner_is_never_written() -> None:
     labels = {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/prebuilt-workload-name": "pre"}
     owner = {"apiVersion": "example.com/v1", "kind": "Toy", "name": "other", "uid": "u2", "controller": True}
@@ -405,23 +371,6 @@ def test_a_prebuilt_workload_of_another_owner_is_never_written() -> None:
             outcome = go(job, prebuilt=foreign)
             assert not [step for step in outcome.steps if getattr(step, "resource", None) == WORKLOAD]
             assert outcome.verdict is not Verdict.STARTING
-
-
-def test_a_nested_job_runs_while_its_ancestor_is_admitted() -> None:
-    held = made(Toy(), QUOTA, ADMITTED)
-    child = Toy(suspended=False, labels={})
-    admitted = Ancestor(Key("ns", "parent"), "Parent", held)
-    assert go(child, ancestor=admitted).steps == ()
-    stopped = go(child, ancestor=Ancestor(Key("ns", "parent"), "Parent"))
-    assert stopped.verdict is Verdict.NESTED and patch_of(stopped).body["spec"]["suspend"] is True
-
-
-def test_reclaimable_pods_only_grow() -> None:
-    job = Toy(suspended=False, active=True, reclaimed={"main": 1, "unknown": 3})
-    workload = made(job, QUOTA, ADMITTED, READY)
-    assert patch_of(go(job, workload)).body["status"]["reclaimablePods"] == [{"name": "main", "count": 1}]
-    workload["status"]["reclaimablePods"] = [{"name": "main", "count": 2}]
-    assert go(job, workload).steps == ()
 
 
 def test_a_variable_that_is_there_twice_is_sent_once_and_still_fits() -> None:
