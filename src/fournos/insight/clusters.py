@@ -10,7 +10,7 @@ from typing import Any
 from fournos.api.kinds import DISCOVER_ANNOTATION
 from fournos.api.slots import GPU_PREFIX, SLOT_RESOURCE
 from fournos.engine.api.conditions import condition
-from fournos.engine.api.values import parse_quantity, parse_time, parse_ttl
+from fournos.engine.api.values import parse_time, parse_ttl, quantity_of
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE
@@ -144,7 +144,7 @@ def kueue_clusters(queues: Iterable[Obj], flavors: Iterable[Obj]) -> tuple[Kueue
 def _add(gpus: dict[str, int], flavor: Mapping[str, object]) -> None:
     resources = flavor.get("resources")
     for resource in resources if isinstance(resources, list) else ():
-        name, nominal = str(resource["name"]), int(parse_quantity(resource.get("nominalQuota") or 0))
+        name, nominal = str(resource["name"]), int(quantity_of(resource.get("nominalQuota") or 0))
         if name.startswith(GPU_PREFIX) and nominal:
             short = name.removeprefix(GPU_PREFIX)
             gpus[short] = gpus.get(short, 0) + nominal

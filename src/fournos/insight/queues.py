@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.engine.api.values import parse_quantity
+from fournos.engine.api.values import quantity_of
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Key, Obj, controller_of, key_of, uid_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
@@ -214,7 +214,7 @@ def bars(
     used, closed = reserved(cluster_queue), closed_flavors(flavors)
     result = []
     for at, written in quotas_of(cluster_queue):
-        nominal, taken = parse_quantity(written.get("nominalQuota") or 0), used.get(at, ZERO)
+        nominal, taken = quantity_of(written.get("nominalQuota") or 0), used.get(at, ZERO)
         if nominal or taken:
             result.append(QuotaBar(*at, taken, nominal, short.get(at, 0), closed.get(at[0], "")))
     return tuple(result)

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 from fournos.api.slots import UNAVAILABLE_TAINT, why_unavailable
-from fournos.engine.api.values import parse_quantity
+from fournos.engine.api.values import quantity_of
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.job import PRIORITY_LABEL
@@ -52,15 +52,15 @@ def available(cluster_queue: Obj, others: Iterable[Obj]) -> dict[At, Decimal]:
         from_cohort = shared[at]
         if quota.get("borrowingLimit") is not None:
             own = lent - max(ZERO, taken - not_lent)
-            from_cohort = min(from_cohort, own + parse_quantity(quota["borrowingLimit"]))
+            from_cohort = min(from_cohort, own + quantity_of(quota["borrowingLimit"]))
         result[at] = max(ZERO, not_lent - taken) + from_cohort
     return result
 
 
 def _split(quota: Mapping[str, Any]) -> tuple[Decimal, Decimal]:
     """The part of a nominal quota that is never lent, and the part that the cohort shares."""
-    nominal, limit = parse_quantity(quota.get("nominalQuota") or 0), quota.get("lendingLimit")
-    lent = nominal if limit is None else min(nominal, parse_quantity(limit))
+    nominal, limit = quantity_of(quota.get("nominalQuota") or 0), quota.get("lendingLimit")
+    lent = nominal if limit is None else min(nominal, quantity_of(limit))
     return nominal - lent, lent
 
 
@@ -257,7 +257,7 @@ def _of_container(container: Obj) -> dict[str, Decimal]:
 
 
 def _amounts(resources: Mapping[str, Any] | None) -> dict[str, Decimal]:
-    return {name: parse_quantity(value) for name, value in (resources or {}).items()}
+    return {name: quantity_of(value) for name, value in (resources or {}).items()}
 
 
 def _sum(parts: Iterable[Mapping[str, Decimal]]) -> dict[str, Decimal]:
@@ -337,11 +337,11 @@ class Quotas:
         )
 
     def _line(self, flavor: str, resource: Mapping[str, Any], asks: Decimal) -> QuotaLine:
-        nominal = parse_quantity(resource.get("nominalQuota") or 0)
+        nominal = quantity_of(resource.get("nominalQuota") or 0)
         most: Decimal | None = nominal
         if self._cohort:
             limit = resource.get("borrowingLimit")
-            most = None if limit is None else nominal + parse_quantity(limit)
+            most = None if limit is None else nominal + quantity_of(limit)
         at = (flavor, resource["name"])
         return QuotaLine(*at, asks, self._used.get(at, ZERO), nominal, most, self._available.get(at))
 

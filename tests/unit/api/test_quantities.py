@@ -8,8 +8,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fournos.engine.api.values import parse_count, parse_duration, parse_quantity, parse_ttl
+from fournos.engine.api.values import parse_count, parse_duration, parse_quantity, parse_ttl, quantity_of
 from fournos.engine.queueing.ensure import equivalent, max_execution_seconds
 from fournos.engine.queueing.podsets import RequestsError, parse_requests
 from fournos.engine.queueing.workload import PodSet
@@ -27,11 +29,38 @@ LONG = "9" * 900_000
         ("16Gi", 16 * 2**30),
         ("1e3", 1000),
         (7, 7),
-        ("1" + "0" * 20, 10**20),
+        ("1e1000", 2**63 - 1),
+        ("-1e1000", 1 - 2**63),
+        ("1e999999999", 2**63 - 1),
+        ("1" + "0" * 20, 2**63 - 1),
+        ("9E", 9 * 10**18),
+        ("10E", 2**63 - 1),
+        ("1e-1000", Decimal("1e-9")),
+        ("1.5n", Decimal("2e-9")),
+        ("0e1000", 0),
     ],
 )
 def test_quantities(text: str | int, number: Any) -> None:
     assert parse_quantity(text) == number
+
+
+@given(
+    st.from_regex(
+        r"[+-]?[0-9]{0,9}\.?[0-9]{0,9}([eE][+-]?[0-9]{1,12}|[KMGTPE]i|[numkMGTPE])?", fullmatch=True
+    )
+)
+def test_a_quantity_is_bounded_and_can_be_computed_with(text: str) -> None:
+    amount = quantity_of(text)
+    assert abs(amount) <= 2**63 - 1 and len(f"{amount:f}") < 40
+    assert int(amount) == float(int(amount)) or abs(amount) > 2**53
+    assert quantity_of(f"{amount:f}") == amount
+
+
+@pytest.mark.parametrize(
+    "value", [None, "", "x", [], {"a": 1}, True, LONG, "1e9999999999", 1e300, float("nan")]
+)
+def test_what_is_no_quantity_counts_nothing_and_raises_nothing(value: object) -> None:
+    assert quantity_of(value) == 0
 
 
 @pytest.mark.parametrize(

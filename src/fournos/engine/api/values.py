@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from decimal import ROUND_UP, Decimal
 from functools import lru_cache
 from typing import Any, Final
 
@@ -122,10 +122,14 @@ def parse_ttl(text: str) -> timedelta:
 # Parsers of untrusted numbers: Kubernetes quantities (2, "500m", "16Gi") and whole numbers.
 
 _QUANTITY: Final = re.compile(
-    r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:([eE][+-]?[0-9]{1,3})|([KMGTPE]i|[numkMGTPE]))?", re.ASCII
+    r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:([eE][+-]?[0-9]{1,9})|([KMGTPE]i|[numkMGTPE]))?", re.ASCII
 )
 _LONGEST_NUMBER: Final = 64
 """Maximum characters of a quantity.  Python needs seconds to parse a number of a million digits."""
+LARGEST: Final = Decimal(2**63 - 1)
+"""The largest quantity: Kubernetes takes a larger one, such as 1e1000, for this one."""
+_SMALLEST: Final = Decimal("1e-9")
+"""The smallest part: Kubernetes rounds up to it."""
 _SUFFIXES: Final = {
     **{suffix: Decimal(10) ** power for suffix, power in zip("num", (-9, -6, -3), strict=True)},
     **{suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", start=1)},
@@ -134,7 +138,10 @@ _SUFFIXES: Final = {
 
 
 def parse_quantity(value: str | int | float) -> Decimal:
-    """Returns the value of a quantity.  Raises ValueError, also for more than 64 characters."""
+    """Returns the value of a quantity, bounded as by Kubernetes: nothing that is computed with it overflows.
+
+    Raises ValueError for what is no quantity, and for more than 64 characters.
+    """
     if isinstance(value, str) and len(value) > _LONGEST_NUMBER:
         raise ValueError(f"{value[:20]!r}… is longer than a quantity can be ({_LONGEST_NUMBER} characters)")
     return _known(value) if isinstance(value, str) else _parsed(value)
@@ -145,9 +152,23 @@ def _parsed(value: str | int | float) -> Decimal:
     if match is None:
         raise ValueError(f"{value!r} is not a quantity such as 2, 500m or 16Gi")
     number, exponent, suffix = match.groups()
-    if exponent:
-        return Decimal(number + exponent)
-    return Decimal(number) * _SUFFIXES.get(suffix or "", Decimal(1))
+    amount = Decimal(number + (exponent or "")).copy_abs()
+    if suffix and amount:
+        amount *= _SUFFIXES[suffix]
+    amount = min(amount, LARGEST) if amount >= _SMALLEST or not amount else _SMALLEST
+    amount = amount.quantize(_SMALLEST, ROUND_UP) if amount % 1 else Decimal(int(amount))
+    return amount.copy_negate() if number.startswith("-") else amount
+
+
+def quantity_of(value: object) -> Decimal:
+    """Returns the value of a quantity in an object of others; 0 for what is none.
+
+    For readers of many objects: one that is malformed must not keep them from the others.
+    """
+    try:
+        return parse_quantity(value if isinstance(value, str | int | float) else str(value)[:_LONGEST_NUMBER])
+    except ValueError:
+        return Decimal(0)
 
 
 _known: Final = lru_cache(maxsize=4096)(_parsed)

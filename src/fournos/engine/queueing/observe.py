@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from fournos.engine.api.conditions import is_true
-from fournos.engine.api.values import parse_quantity
+from fournos.engine.api.values import quantity_of
 from fournos.engine.kube.resource import PRIORITY_CLASS, Key, Obj, controller_of, key_of, newest
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.job import Ancestor, QueueInputs
@@ -40,9 +40,9 @@ def quotas_of(cluster_queue: Obj) -> Iterator[tuple[At, Mapping[str, Any]]]:
 
 
 def reserved(cluster_queue: Obj) -> dict[At, Decimal]:
-    """Returns (flavor, resource) → the reserved quota.  Raises ValueError for what is not a quantity."""
+    """Returns (flavor, resource) → the reserved quota."""
     return {
-        (flavor["name"], resource["name"]): parse_quantity(resource.get("total") or 0)
+        (flavor["name"], resource["name"]): quantity_of(resource.get("total") or 0)
         for flavor in (cluster_queue.get("status") or {}).get("flavorsReservation") or ()
         for resource in flavor.get("resources") or ()
     }

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
-from fournos.engine.api.values import parse_quantity
+from fournos.engine.api.values import LARGEST, parse_quantity
 from fournos.engine.kube.resource import Obj
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
 
@@ -185,8 +185,6 @@ _RESERVED: Final = "pods"
 """Kueue counts pods under this name itself and refuses Workloads that request it."""
 _TEXT_MAX: Final = 4096
 _AMOUNT_MAX: Final = 32
-_LARGEST: Final = Decimal(2**63 - 1)
-"""The largest quantity that the API server and Kueue can count."""
 _NAME: Final = re.compile(
     r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII
 )
@@ -229,7 +227,7 @@ def amount_of(name: str, amount: object) -> Decimal:
         raise RequestsError(f"{name}: {error}") from None
     if number < 0:
         raise RequestsError(f"{name}: {text} is negative")
-    if number > _LARGEST:
+    if number >= LARGEST:
         raise RequestsError(f"{name}: {text} is more than can be counted")
     return number
 
