@@ -42,7 +42,7 @@ from fournos.web.rights import RUNS
 from fournos.web.runs.reading import Parts, error_line, failed, parts
 from fournos.web.runs.results import courses, shown_results
 from fournos.web.runs.subject import JobSubject, address, part, subject, text
-from fournos.web.runs.timeline import attempts, gantt, lanes, waiting_lane
+from fournos.web.runs.timeline import gantt, lanes, waiting_lane
 from fournos.web.site import Action, Call, Content, Done, Download, Page, Written
 
 
@@ -296,7 +296,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
     explanation = explained.value
     drawn = [
         *waiting_lane(recorded.run if recorded else None),
-        *lanes(job, attempts(job, parts_read.tasks.value or {}), call.now),
+        *lanes(job, parts_read.tasks.value or {}, call.now),
     ]
     mark = recorded.kept if recorded else None
     run = recorded.run.identity.text if recorded else ""
