@@ -19,7 +19,7 @@ from markupsafe import Markup, escape
 
 from fournos import __version__
 from fournos.engine.api.values import parse_time
-from fournos.insight.values import count
+from fournos.insight.values import count, number
 
 PREFIX: Final = "/static/"
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
@@ -145,6 +145,10 @@ class Renderer:
             "cell": cell,
             "words": words,
             "plural": count,
+            "number": number,
+            "change": lambda value: "" if value is None else f"{value:+.1%}",
+            "noise": lambda value: "" if value is None else f"±{value:.1%}",
+            "direction": direction,
         }
         self._environment.globals["asset"] = self.assets.url
 
@@ -167,6 +171,11 @@ def time(value: object) -> Markup:
     moment = found.astimezone(UTC)
     machine, human = moment.isoformat(timespec="seconds"), f"{moment:%Y-%m-%d %H:%M:%S} UTC"
     return Markup('<time datetime="{}" title="{}">{}</time>').format(machine, human, human)
+
+
+def direction(higher_is_better: bool | None) -> str:
+    """Which values of a KPI are better; "" if it is not stated."""
+    return {True: "higher is better", False: "lower is better", None: ""}[higher_is_better]
 
 
 def or_dash(value: object) -> object:

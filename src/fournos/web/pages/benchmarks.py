@@ -18,7 +18,6 @@ from fournos.client.errors import NoHistoryError, NotAllowedError
 from fournos.history.regressions.benchmark import FAILING, Benchmark, BenchmarkKpi, BenchmarkState, in_order
 from fournos.history.regressions.series import labels_text
 from fournos.insight.errors import FournosError
-from fournos.insight.values import number
 from fournos.web.charts import sparkline
 from fournos.web.rights import recorded_namespaces
 from fournos.web.runs.subject import address, compare_address, trends_address
@@ -98,37 +97,28 @@ TITLES: Final = {BenchmarkState.NOT_JUDGED: "Not judged"}
 
 
 @dataclass(frozen=True, slots=True)
-class KpiRow:
-    """One KPI of a benchmark."""
-
-    name: str
-    labels: str
-    trend: str
-    """The address of its trend."""
-    newest: str
-    reference: str
-    change: str
-    noise: str
-    state: str
-    text: str
-    line: Markup
-
-
-@dataclass(frozen=True, slots=True)
 class BenchmarkRow:
     """A benchmark."""
 
     benchmark: Benchmark
-    kpis: Sequence[KpiRow]
+    kpis: Sequence[BenchmarkKpi]
     more: int
     """KPIs that are not shown."""
     link: str
     """The address of its newest run."""
-    trend: str
     since: str
     """The address of the run with which the newest open regression began; "" without one."""
     differs: str
     """The address of the comparison of that run with the one before it; "" without one."""
+
+    def trend(self, kpi: BenchmarkKpi | None = None) -> str:
+        """The address of the trends of its newest run, or of one KPI."""
+        identity = self.benchmark.run.identity
+        return trends_address(identity.namespace, identity.uid, kpi.kpi_id if kpi else "")
+
+    def text(self, kpi: BenchmarkKpi) -> str:
+        """What is said of the state of a KPI."""
+        return self.benchmark.silence if kpi.state is BenchmarkState.SILENT else kpi.detail
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,29 +161,17 @@ def _row(benchmark: Benchmark) -> BenchmarkRow:
     runs = [f"{identity.namespace}/{uid}" for uid in (benchmark.before, benchmark.since)]
     return BenchmarkRow(
         benchmark,
-        [_kpi(kpi, benchmark) for kpi in benchmark.kpis[:KPIS]],
+        benchmark.kpis[:KPIS],
         max(0, len(benchmark.kpis) - KPIS),
         address(identity.namespace, name, uid=identity.uid),
-        trends_address(identity.namespace, identity.uid),
         began,
         compare_address(*runs) if benchmark.before else "",
     )
 
 
-def _kpi(kpi: BenchmarkKpi, benchmark: Benchmark) -> KpiRow:
-    identity = benchmark.run.identity
-    return KpiRow(
-        kpi.kpi_id,
-        labels_text(kpi.labels),
-        trends_address(identity.namespace, identity.uid, kpi.kpi_id),
-        f"{number(kpi.newest)} {kpi.unit}".strip(),
-        "" if kpi.reference is None else f"{number(kpi.reference)} {kpi.unit}".strip(),
-        "" if kpi.change is None else f"{kpi.change:+.1%}",
-        "" if kpi.noise is None else f"±{kpi.noise:.1%}",
-        kpi.state.value,
-        benchmark.silence if kpi.state is BenchmarkState.SILENT else kpi.detail,
-        sparkline(kpi.kpi_id, kpi.values, kpi.unit),
-    )
+def line(kpi: BenchmarkKpi) -> Markup:
+    """The course of a KPI over its newest runs."""
+    return sparkline(kpi.kpi_id, kpi.values, kpi.unit)
 
 
 # --- the page -------------------------------------------------------------------------------------
@@ -216,6 +194,8 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "show": show,
         "owner": owner,
         "titles": TITLES,
+        "labels_text": labels_text,
+        "line": line,
         "problem": problem,
         "command": _command(show, owner),
     }

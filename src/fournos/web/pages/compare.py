@@ -10,11 +10,10 @@ from typing import Any, Final
 from multidict import MultiMapping
 
 from fournos.client.errors import FournosError
-from fournos.history.compare.comparison import Comparison, KpiVerdict, Row
+from fournos.history.compare.comparison import KpiVerdict, Row
 from fournos.history.compare.formats import change, headlines, no_differences, notes, summary
-from fournos.insight.values import number
 from fournos.web.rights import home
-from fournos.web.runs.subject import address, direction
+from fournos.web.runs.subject import address
 from fournos.web.site import Call, Page
 
 MOST: Final = 12
@@ -51,48 +50,10 @@ def asked(given: Sequence[str], namespace: str) -> Asked:
     return Asked(next(iter(spaces), namespace), tuple(job for _, job in pairs))
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
-    """A cell of the table of KPIs."""
-
-    value: str
-    change: str
-    verdict: str
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
-class KpiRow:
-    kpi: str
-    labels: str
-    unit: str
-    better: str
-    noise: str
-    cells: Sequence[Value]
-
-
-def kpi_rows(comparison: Comparison) -> list[KpiRow]:
+def in_order(rows: Sequence[Row]) -> list[Row]:
     """The KPIs, those that changed first."""
     weight = {KpiVerdict.WORSE: 0, KpiVerdict.BETTER: 1, KpiVerdict.CHANGED: 2}
-
-    def order(row: Row) -> int:
-        return min((weight.get(cell.verdict, 3) for cell in row.cells), default=3)
-
-    return [_kpi_row(row) for row in sorted(comparison.rows, key=order)]
-
-
-def _kpi_row(row: Row) -> KpiRow:
-    return KpiRow(
-        row.key.kpi_id,
-        ", ".join(f"{name}={value}" for name, value in row.key.labels),
-        row.unit,
-        direction(row.higher_is_better),
-        f"±{row.band:.1%}" if row.band is not None else "",
-        [
-            Value(number(cell.value), change(cell) if place else "", cell.verdict.value, cell.note)
-            for place, cell in enumerate(row.cells)
-        ],
-    )
+    return sorted(rows, key=lambda row: min((weight.get(cell.verdict, 3) for cell in row.cells), default=3))
 
 
 # --- the page -------------------------------------------------------------------------------------
@@ -122,7 +83,8 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "nothing": no_differences(comparison),
         "notes": notes(comparison),
         "summary": summary(comparison),
-        "rows": kpi_rows(comparison),
+        "rows": in_order(comparison.rows),
+        "change": change,
     }
 
 

@@ -40,7 +40,7 @@ from fournos.insight.values import (
 from fournos.web.errors import PageError
 from fournos.web.rights import RUNS
 from fournos.web.runs.reading import Parts, error_line, failed, parts
-from fournos.web.runs.results import courses, shown_results
+from fournos.web.runs.results import MOST, courses, curve
 from fournos.web.runs.subject import JobSubject, address, part, subject, text
 from fournos.web.runs.timeline import gantt, lanes, waiting_lane
 from fournos.web.site import Action, Call, Content, Done, Download, Page, Written
@@ -325,7 +325,9 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "kept": mark,
         "parts": parts_read,
         "course": course,
-        "measured": parts_read.results.map(lambda records: shown_results(records, course)),
+        "measured": parts_read.results,
+        "most": MOST,
+        "curve": curve,
         "spec": [(path, text(value)) for path, value in leaves(spec_of(job))],
         "provenance": parts_read.provenance.map(provenance),
         "yaml": await asyncio.to_thread(as_yaml, job),

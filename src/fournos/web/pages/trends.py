@@ -16,7 +16,7 @@ from fournos.insight.values import count, number
 from fournos.web.charts import Plot, PlotBand, PlotLine, PlotMark, PlotRun
 from fournos.web.errors import PageError
 from fournos.web.rights import RUNS as RECORDED
-from fournos.web.runs.subject import address, direction
+from fournos.web.runs.subject import address
 from fournos.web.site import Action, Call, Done, Page
 
 MOST: Final = 40
@@ -52,9 +52,9 @@ class Trend:
 
     kpi: str
     labels: str
-    better: str
-    newest: str
+    newest: Point
     unit: str
+    higher_is_better: bool | None
     state: str
     """Steady, or its open change; and why its newest run has no verdict."""
     plot: Plot
@@ -106,7 +106,6 @@ def _trend(series: Series, changes: Sequence[TrendChange], trends: Trends) -> Tr
     since = max((places[change.finding.run] for change in placed), default=0)
     level = [point.value for point in points[since:]]
     noise = band(level)
-    better = direction(series.higher_is_better)
     labels = labels_text(series.labels)
     plot = Plot(
         f"{series.kpi_id} of {count(len(points), 'run')}, times in UTC",
@@ -118,8 +117,8 @@ def _trend(series: Series, changes: Sequence[TrendChange], trends: Trends) -> Tr
         runs=[_run(point, trends) for point in points],
         baseline=trends.baseline_values.get(series.id),
     )
-    newest, state = number(points[-1].value), trends.state_of(series)
-    return Trend(series.kpi_id, labels, better, newest, series.unit, state, plot, changes)
+    better, state = series.higher_is_better, trends.state_of(series)
+    return Trend(series.kpi_id, labels, points[-1], series.unit, better, state, plot, changes)
 
 
 # --- the page -------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,7 @@ from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Kpi, Test, series_id
 from fournos.insight.values import number
 from fournos.web.charts import Plot, PlotLine, sparkline
-from fournos.web.runs.subject import compare_address, direction, trends_address
+from fournos.web.runs.subject import compare_address, trends_address
 
 SHOWN: Final = 40
 """Runs up to this one that are drawn."""
@@ -102,71 +102,13 @@ def _comparison(namespace: str, reference: str, run: str) -> str:
     return compare_address(*(f"{namespace}/{uid_in(each)}" for each in (reference, run))) if reference else ""
 
 
-# --- tables and plots -----------------------------------------------------------------------------
+# --- curves ---------------------------------------------------------------------------------------
 
 
 MOST: Final = 50
 """Tests that are shown; further ones are counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
-    kpi: str
-    title: str
-    value: str
-    unit: str
-    better: str
-    """Which direction is better; "" if it is not stated."""
-    course: KpiCourse | None = None
-    """None if the run is not a point of a series."""
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    title: str
-    plot: Plot
-    points: Sequence[tuple[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class ShownTest:
-    """One test of a job."""
-
-    labels: Sequence[tuple[str, str]]
-    success: bool
-    message: str
-    scalars: Sequence[Scalar]
-    curves: Sequence[Curve]
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    tests: Sequence[ShownTest]
-    left_out: int
-    """Tests beyond those that are shown."""
-
-
-def shown_results(records: Iterable[Test], course: Courses = NOTHING) -> Measured:
-    tests = list(records)
-    return Measured([_test(record, course) for record in tests[:MOST]], max(0, len(tests) - MOST))
-
-
-def _test(record: Test, course: Courses) -> ShownTest:
-    return ShownTest(
-        labels=sorted(record.all_labels.items()),
-        success=record.success,
-        message=record.message,
-        scalars=[_scalar(kpi, course.of(record, kpi)) for kpi in record.kpis if not kpi.is_curve],
-        curves=[_curve(kpi) for kpi in record.kpis if kpi.is_curve],
-    )
-
-
-def _scalar(kpi: Kpi, course: KpiCourse | None) -> Scalar:
-    better = direction(kpi.higher_is_better)
-    return Scalar(kpi.kpi_id, kpi.name or kpi.kpi_id, number(kpi.value), kpi.unit, better, course)
-
-
-def _curve(kpi: Kpi) -> Curve:
+def curve(kpi: Kpi) -> Plot:
     title = kpi.name or kpi.kpi_id
-    plot = Plot(title, [PlotLine(title, kpi.values)], x_title=kpi.x_unit or kpi.x_help, y_title=kpi.y_unit)
-    return Curve(title, plot, [(number(x), number(y)) for x, y in kpi.values])
+    return Plot(title, [PlotLine(title, kpi.values)], x_title=kpi.x_unit or kpi.x_help, y_title=kpi.y_unit)

@@ -74,11 +74,6 @@ def text(value: Any) -> str:
     return dump(value, width=10_000, flow=True).removesuffix("\n...\n").strip()
 
 
-def direction(higher_is_better: bool | None) -> str:
-    """Which values of a KPI are better; "" if it is not stated."""
-    return {True: "higher is better", False: "lower is better", None: ""}[higher_is_better]
-
-
 # --- the job --------------------------------------------------------------------------------------
 
 

@@ -27,7 +27,7 @@ from fournos.web.pages import job
 from fournos.web.pages import job as actions
 from fournos.web.pages.job import offers
 from fournos.web.runs.reading import live_events, recorded_events
-from fournos.web.runs.results import MOST, NOTHING, KpiCourse, courses, shown_results
+from fournos.web.runs.results import NOTHING, KpiCourse, courses, curve
 from fournos.web.runs.subject import JobSubject
 from fournos.web.runs.timeline import lanes, recorded_tasks, waiting_lane
 from tests.history import a_run as stored_run
@@ -122,22 +122,9 @@ def test_events_are_newest_first_and_tolerate_what_is_missing() -> None:
 # --- results ---------------------------------------------------------------------
 
 
-def test_results_as_tables_and_plots() -> None:
-    record = Test(
-        labels={"model": "<b>"},
-        kpis=(
-            Kpi(kpi_id="t", name="Throughput", unit="tok/s", higher_is_better=True, value=1234.5678),
-            Kpi(kpi_id="c", values=((1, 2), (2, 4)), x_unit="req/s", y_unit="ms"),
-        ),
-    )
-    found = shown_results([record] * (MOST + 2))
-    assert (len(found.tests), found.left_out) == (MOST, 2)
-    first = found.tests[0]
-    assert [(one.title, one.value, one.better) for one in first.scalars] == [
-        ("Throughput", "1234.6", "higher is better")
-    ]
-    assert first.curves[0].points == [("1", "2"), ("2", "4")]
-    assert (first.curves[0].plot.x_title, first.curves[0].plot.y_title) == ("req/s", "ms")
+def test_a_curve_is_plotted_with_its_units() -> None:
+    plot = curve(Kpi(kpi_id="c", values=((1, 2), (2, 4)), x_unit="req/s", y_unit="ms"))
+    assert (plot.title, plot.x_title, plot.y_title) == ("c", "req/s", "ms")
 
 
 # --- the page ---------------------------------------------------------------------
@@ -573,6 +560,5 @@ def test_a_first_run_and_one_that_is_no_point() -> None:
 
 
 def test_the_results_have_the_course_of_each_kpi() -> None:
-    found = shown_results([RECORD], courses(trends(4.0, 5.0), of(1), NS))
-    (scalar,) = found.tests[0].scalars
-    assert scalar.course is not None and scalar.course.before == "+25.0% from 4 tok/s"
+    found = courses(trends(4.0, 5.0), of(1), NS).of(RECORD, KPI)
+    assert found is not None and found.before == "+25.0% from 4 tok/s"
