@@ -243,7 +243,7 @@ CHANGES: tuple[Change, ...] = (
     Change("priority-frozen", FULL, {"priority": "manual"}, ADMITTED, "new job"),
     Change("priority-frozen", SHARED, {"priority": "manual"}, ADMITTED, "new job"),
     Change("clusterless-frozen", SHARED, {"clusterless": True}, ADMITTED, "new job"),
-    Change("lockonly-frozen", LOCK, {"lockOnly": False, "executionEngine": ENGINE}, ADMITTED, "new job"),
+    Change("lockonly-frozen", LOCK, {"lockOnly": False, "executionEngine": ENGINE}, RESOLVED, "new job"),
     Change("hardware-frozen", FULL, {"hardware": {"gpuCount": 3}}, RESOLVED, "new job"),
     Change("hardware-frozen", FULL, {"hardware": None}, RESOLVED, "new job"),
     Change("hardware-frozen", SHARED, {"hardware": A100}, RESOLVED, "new job"),

@@ -106,7 +106,7 @@ class FournosJobSpec(Model):
     )
     lock_only: bool = described(
         "Run nothing: only hold the lock of the cluster until the job is stopped or deleted. "
-        "Fixed once the job is admitted.",
+        "Fixed once the job is resolved.",
         False,
     )
     priority: str | None = described(

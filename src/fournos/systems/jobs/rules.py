@@ -116,7 +116,7 @@ CHANGES: Final[tuple[Rule, ...]] = (
     _frozen("params", compare=_same_dynamic),
     _frozen("priority"),
     _frozen("clusterless", default=False, compare=_same_flag),
-    _frozen("lockOnly", default=False, compare=_same_flag),
+    _frozen("lockOnly", since="resolved", default=False, compare=_same_flag),
     _frozen("hardware", since="resolved"),
     _frozen("secretRefs", since="resolved"),
 )
