@@ -65,11 +65,11 @@ def queue_only(ctx: Context) -> Decision:
     # The Workload is finished last: the adapter needs the copy on the worker no more.
     if ctx.draft.phase in TERMINAL and (ctx.workload is None or is_true(ctx.workload, "Finished")):
         return expire(ctx)
+    start_at = ctx.spec.scheduled_start_time if ctx.is_early else None
     if ctx.workload is None:
         if ctx.spec.suspend or ctx.spec.shutdown:
             return Decision()
-        start_at = ctx.spec.scheduled_start_time
-        if start_at is not None and ctx.now < start_at:
+        if start_at is not None:
             return Decision(wake_at=start_at)
         if ctx.spec.clusterless:
             text = "a job without quota (clusterless) has no Workload to dispatch: run it where it is made"
@@ -77,7 +77,7 @@ def queue_only(ctx: Context) -> Decision:
     outcome = queue(ctx)
     if outcome.reason == NOT_FOUND:
         ctx.facts.require(class_question(ctx))  # once it is answered, `queue` uses the answer
-    return Decision(outcome.steps, retry=outcome.retry)
+    return Decision(outcome.steps, wake_at=start_at, retry=outcome.retry)
 
 
 # --- interruptions -------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ def _requeued(ctx: Context, cause: Interrupt) -> Decision:
     """Returns the same Workload to the queue; Kueue decides its position there."""
     workload = ctx.workload
     ctx.draft.end_attempt("Lost" if cause.kind is InterruptionCause.LOST else "Evicted", cause.message)
-    _back_to_pending(ctx, f"{cause.message}. Waiting to be admitted again")
+    _back_to_pending(ctx, cause, f"{cause.message}. Waiting to be admitted again")
     ctx.draft.condition("WorkloadAdmitted", "False", "Evicted", cause.message)
     holds = workload is not None and view(workload).state is QueueState.EVICTED
     return ctx.decision([release_quota(workload, ctx.now)] if workload is not None and holds else ())
@@ -253,14 +253,16 @@ def _requeued(ctx: Context, cause: Interrupt) -> Decision:
 def _suspended(ctx: Context, cause: Interrupt) -> Decision:
     ctx.draft.end_attempt("Stopped", cause.message)
     message = "Suspended: set spec.suspend to false to queue the job"
-    _back_to_pending(ctx, message)
+    _back_to_pending(ctx, cause, message)
     ctx.draft.condition("Suspended", "True", "Suspended", message)
     ctx.draft.condition("WorkloadAdmitted", "False", "Suspended", message)
     return ctx.decision(release(ctx))
 
 
-def _back_to_pending(ctx: Context, message: str) -> None:
+def _back_to_pending(ctx: Context, cause: Interrupt, message: str) -> None:
     ctx.draft.enter("Pending", message).put(stopRequestedAt=None, cluster=None)
+    if ctx.draft.found("PipelineRunReady"):
+        ctx.draft.condition("PipelineRunReady", "False", cause.kind.value, cause.message)
 
 
 _SETTLE = {
@@ -287,6 +289,7 @@ def decide(
     ctx = Context(observed, facts, now, settings, template)
     derive_archived(ctx)
     derive_suspected(ctx)
+    _derive_from_spec(ctx)
     if elsewhere:
         return Decision(retry=True) if facts.failure else queue_only(ctx)
     if (sent := sent_elsewhere(ctx)) is not None:
@@ -304,6 +307,16 @@ def decide(
     if prebuilt_name(ctx.job) and ctx.workload is None and ctx.draft.phase not in HOLDING:
         return adopt(ctx)
     return _POLICIES.get(ctx.draft.phase, _unknown)(ctx)
+
+
+def _derive_from_spec(ctx: Context) -> None:
+    """Corrects conditions that a change of the spec has made wrong, in whatever phase the job is."""
+    if ctx.observed.problem:
+        return
+    if ctx.draft.is_true("Suspended") and not ctx.spec.suspend:
+        ctx.draft.condition("Suspended", "False", "Resumed", "")
+    if ctx.draft.is_resolved and ctx.draft.reason_of("Resolved") == "Invalid":
+        ctx.draft.condition("Resolved", "True", "Resolved", "Resolution complete")
 
 
 def _begin(ctx: Context) -> Decision:

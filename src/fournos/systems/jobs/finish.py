@@ -276,6 +276,8 @@ def finish(ctx: Context, phase: str, message: str) -> Decision:
     if not keep_results(ctx):
         return Decision(retry=True)
     ctx.draft.enter(phase, message).put(retryAt=None, stopRequestedAt=None)
+    if ctx.draft.is_true("Suspended"):
+        ctx.draft.condition("Suspended", "False", "Ended", "")
     ctx.draft.event(phase, message, warning=phase == "Failed")
     expect_archive(ctx)
     expect_reruns(ctx, phase)
@@ -312,6 +314,7 @@ def fail_attempt(ctx: Context, message: str) -> Decision:
     at = ctx.now + timedelta(seconds=base * 2 ** (failed - 1))
     text = f"Attempt {ctx.draft.attempt} failed: {message}. Retry {failed} of {limit} at {format_time(at)}"
     ctx.draft.enter("Pending", text).put(retryAt=format_time(at), cluster=None)
+    ctx.draft.condition("WorkloadAdmitted", "False", "Retrying", text)
     ctx.draft.event("Retrying", text, warning=True)
     return ctx.decision(release(ctx), wake_at=at)
 

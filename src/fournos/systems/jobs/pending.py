@@ -135,18 +135,21 @@ def pending(ctx: Context) -> Decision:
         )
     if ctx.spec.suspend:
         message = "Suspended: set spec.suspend to false to queue the job"
-        ctx.draft.set_message(message).condition("Suspended", "True", "Suspended", message)
+        ctx.draft.enter("Pending", message).condition("Suspended", "True", "Suspended", message)
         return ctx.decision(release(ctx))
     if ctx.holds_finalizer:  # left by the attempt before, which has ended
         return ctx.decision(ctx.finalizer(on=False))
-    if ctx.draft.reason_of("Suspended") == "Suspended":
-        ctx.draft.condition("Suspended", "False", "Resumed", "")
     start_at = ctx.spec.scheduled_start_time
-    if start_at is not None and ctx.now < start_at:
+    if start_at is not None and ctx.is_early:
         message = f"Not queued before {format_time(start_at)} (spec.scheduledStartTime)"
         ctx.draft.enter("Pending", message).set_message(message)
         ctx.draft.condition("WorkloadAdmitted", "False", NOT_BEFORE, message)
         return ctx.decision(release(ctx), wake_at=start_at)
+    retry_at = ctx.draft.retry_at
+    if ctx.workload is None and retry_at and ctx.now < retry_at:
+        return ctx.decision(wake_at=retry_at)
+    if ctx.spec.clusterless:
+        return _start_without_quota(ctx)
     deadline = _pending_deadline(ctx)
     if deadline and ctx.now >= deadline:
         assert ctx.spec.timeouts is not None
@@ -156,13 +159,24 @@ def pending(ctx: Context) -> Decision:
             type_="WorkloadAdmitted",
             reason="PendingTimeout",
         )
-    retry_at = ctx.draft.retry_at
-    if ctx.workload is None and retry_at and ctx.now < retry_at:
-        return ctx.decision(wake_at=retry_at)
-    return in_queue(ctx, "Cluster lock pending admission" if ctx.spec.lock_only else QUEUED)
+    return _in_queue(ctx, "Cluster lock pending admission" if ctx.spec.lock_only else QUEUED)
 
 
-def in_queue(ctx: Context, message: str) -> Decision:
+def _start_without_quota(ctx: Context) -> Decision:
+    """Starts an attempt of a clusterless job: it waits in no queue, and holds no quota.
+
+    A Workload that it has was made before the job became clusterless.
+    """
+    run = names.attempt_name(ctx.name, ctx.draft.attempt + 1)
+    ctx.draft.begin_attempt(cluster=names.CLUSTERLESS, workload=None, run=run)
+    ctx.draft.put(cluster=names.CLUSTERLESS).enter("Admitted", "Clusterless job ready for execution")
+    ctx.draft.condition(
+        "WorkloadAdmitted", "True", "ClusterlessAdmitted", "Clusterless job bypassed Kueue admission"
+    )
+    return ctx.decision(release(ctx))
+
+
+def _in_queue(ctx: Context, message: str) -> Decision:
     """Ensures the job's Workload and acts on its state: waits, fails, or claims the assigned cluster."""
     outcome = queue(ctx)
     workload = ctx.workload

@@ -193,10 +193,11 @@ class QueuedFournosJob:
     def held_back(self) -> bool:
         """Returns True on a manager cluster if the job must not start.
 
-        A local suspended job has no Workload.
+        A local suspended job has no Workload.  A start time has no effect on a job that holds quota.
         """
-        spec = self.ctx.spec
-        return bool(runs_elsewhere(self) and (spec.suspend or spec.shutdown))
+        spec, workload = self.ctx.spec, self.ctx.workload
+        early = self.ctx.is_early and not (workload is not None and is_true(workload, "QuotaReserved"))
+        return bool(runs_elsewhere(self) and (spec.suspend or spec.shutdown or early))
 
     # --- the requested Workload ---
 

@@ -24,7 +24,7 @@ from fournos.engine.runtime.decision import (
 )
 from fournos.systems.jobs import build, names
 from fournos.systems.jobs.finish import fail
-from fournos.systems.jobs.pending import QUEUED, in_queue, wait, wait_if_curable
+from fournos.systems.jobs.pending import QUEUED, pending, wait, wait_if_curable
 from fournos.systems.jobs.rules import params_problem
 from fournos.systems.jobs.settings import secret_consumer
 from fournos.systems.jobs.status import Context
@@ -59,7 +59,9 @@ def start(ctx: Context) -> Decision:
             return wait(ctx, "Resolved", "ClusterUnknown", f"Cannot look up clusters: {answer.reason}")
     if ctx.spec.lock_only:
         ctx.draft.put(resolved={})
-        return in_queue(ctx, "Cluster lock pending admission")
+        if ctx.draft.found("Resolved"):  # the cluster was not known at first
+            ctx.draft.condition("Resolved", "True", "Resolved", "A lock needs no resolving")
+        return pending(ctx)
     message = "Resolving job requirements"
     ctx.draft.enter("Resolving", message)
     ctx.draft.condition("Resolved", "False", "Resolving", _RESOLVING)
@@ -287,11 +289,6 @@ def _resolved(ctx: Context) -> Decision:
         resolved["fingerprint"] = annotations[names.FINGERPRINT_ANNOTATION]
     ctx.draft.put(resolved=resolved).condition("Resolved", "True", "Resolved", "Resolution complete")
     if spec.clusterless:
-        ctx.draft.begin_attempt(cluster=names.CLUSTERLESS, workload=None, run=ctx.name)
-        ctx.draft.put(cluster=names.CLUSTERLESS).enter("Admitted", "Clusterless job ready for execution")
-        ctx.draft.condition(
-            "WorkloadAdmitted", "True", "ClusterlessAdmitted", "Clusterless job bypassed Kueue admission"
-        )
-        return ctx.decision()
+        return pending(ctx)
     ctx.draft.enter("Pending", QUEUED).condition("WorkloadAdmitted", "False", "Pending", QUEUED)
     return ctx.decision()

@@ -160,6 +160,7 @@ class StatusDraft(Draft):
         if run:
             entry["pipelineRun"] = run
         self._status["attempt"] = number
+        self.put(retryAt=None, pipelineRun=None, dashboardURL=None)  # those of the attempt before
         attempts = [*(self._status.get("attempts") or ()), entry]
         if len(attempts) > MAX_ATTEMPTS_KEPT:
             others = (place for place, each in enumerate(attempts) if each.get("outcome") != Outcome.FAILED)
@@ -284,6 +285,12 @@ class Context(PassContext):
     @property
     def spec(self) -> FournosJobSpec:
         return self.observed.spec
+
+    @property
+    def is_early(self) -> bool:
+        """True before `spec.scheduledStartTime`, until which the job is not queued."""
+        start_at = self.spec.scheduled_start_time
+        return start_at is not None and self.now < start_at
 
     @property
     def choices(self) -> tuple[Gpus, ...]:
