@@ -16,6 +16,8 @@ from fournos.engine.queueing.workload import PodSet, Priority, WorkloadRequest
 from fournos.systems.jobs import names
 from fournos.systems.jobs.settings import JobSettings
 
+_FINALLY_SHARE = 10
+"""Finally tasks get one of so many parts of `spec.timeouts.pipeline`, unless the job says otherwise."""
 _NAMESPACE_VARIABLES = ("FOURNOS_NAMESPACE", "FOURNOS_WORKLOAD_NAMESPACE")
 
 
@@ -136,7 +138,7 @@ def pipeline_run(
     job_name = meta["name"]
     kubeconfig = names.CLUSTERLESS_KUBECONFIG if spec.clusterless else names.kubeconfig_copy_name(job_name)
     labels = names.labels(job_name)
-    timeouts = run_timeouts(spec.timeouts, settings)
+    timeouts = run_timeouts(spec.timeouts, settings, finally_tasks=has_finally_tasks(pipeline))
     return {
         "apiVersion": PIPELINE_RUN.api_version,
         "kind": PIPELINE_RUN.kind,
@@ -237,12 +239,18 @@ def _task_limits(pipeline: Obj, timeouts: Mapping[str, str]) -> list[dict[str, s
     ]
 
 
-def run_timeouts(timeouts: Timeouts | None, settings: JobSettings) -> dict[str, str]:
-    """Returns all three Tekton timeouts, as durations.
+def has_finally_tasks(pipeline: Obj) -> bool:
+    """Returns False only for a Pipeline that is known to have none."""
+    return not pipeline or bool((pipeline.get("spec") or {}).get("finally"))
 
-    All are set explicitly, so that finally tasks keep their share when tasks run out of time.  A
-    timeout that the job does not set is derived from those that it sets (pipeline = tasks +
-    finally), or is the setting's value.
+
+def run_timeouts(timeouts: Timeouts | None, settings: JobSettings, *, finally_tasks: bool) -> dict[str, str]:
+    """Returns the Tekton timeouts, as durations: all three, unless there are no finally tasks.
+
+    Finally tasks keep their share when tasks run out of time.  A timeout that the job does not set is derived
+    from those that it sets (pipeline = tasks + finally), or is the setting's value.  Of a job that sets the
+    whole alone, finally tasks get a tenth, at most the setting's value; without finally tasks the tasks may
+    use all of it, as in Tekton.
     """
     finally_ = (timeouts and timeouts.finally_) or settings.pipeline_finally_timeout
     tasks = (timeouts and timeouts.tasks) or settings.pipeline_tasks_timeout
@@ -255,8 +263,10 @@ def run_timeouts(timeouts: Timeouts | None, settings: JobSettings) -> dict[str, 
     if timeouts.tasks:
         rest = format_duration(whole - parse_duration(timeouts.tasks))
         return {"pipeline": timeouts.pipeline, "tasks": tasks, "finally": timeouts.finally_ or rest}
+    if not timeouts.finally_ and not finally_tasks:
+        return {"pipeline": timeouts.pipeline, "tasks": timeouts.pipeline}
     if not timeouts.finally_:
-        finally_ = format_duration(min(parse_duration(finally_), whole / 2))
+        finally_ = format_duration(min(parse_duration(finally_), whole / _FINALLY_SHARE))
     rest = format_duration(whole - parse_duration(finally_))
     return {"pipeline": timeouts.pipeline, "tasks": rest, "finally": finally_}
 

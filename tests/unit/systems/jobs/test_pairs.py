@@ -18,7 +18,6 @@ from fournos.api.phase import HOLDING, TERMINAL
 from fournos.engine.api.conditions import Condition, condition, is_true
 from fournos.engine.api.values import format_time, parse_time
 from fournos.engine.kube.resource import JOB, Key, Obj, controller_of, key_of, uid_of
-from fournos.engine.queueing.ensure import PREBUILT_LABEL
 from fournos.engine.queueing.job import MULTIKUEUE
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.jobs import names
@@ -103,7 +102,11 @@ def worker(server: Server) -> None:
             ended = {"phase": "Succeeded", "phaseTimes": {"finished": format_time(server.clock.now())}}
             server.patch(FOURNOS_JOB, key_of(job), {"status": ended}, subresource="status")
             set_conditions(
-                server, WORKLOAD, workload, Condition("Finished", "True", "Succeeded", "ended"), admission=None
+                server,
+                WORKLOAD,
+                workload,
+                Condition("Finished", "True", "Succeeded", "ended"),
+                admission=None,
             )
         else:
             continue
@@ -188,9 +191,7 @@ def at_rest(server: Server) -> None:
     for job in server.list(FOURNOS_JOB):
         spec, status, meta = job["spec"], job.get("status") or {}, job["metadata"]
         workloads = [one for one in server.list(WORKLOAD) if _of(one, job)]
-        holding = [
-            one for one in workloads if is_true(one, "QuotaReserved") and not is_true(one, "Finished")
-        ]
+        holding = [one for one in workloads if is_true(one, "QuotaReserved") and not is_true(one, "Finished")]
         runs = [one for one in server.list(PIPELINE_RUN) if _of(one, job)]
         live = [one for one in runs if not (one.get("status") or {}).get("completionTime")]
         if spec.get("managedBy") != MULTIKUEUE:

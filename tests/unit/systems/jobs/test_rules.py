@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fournos.api.kinds import PIPELINE_RUN
+from fournos.api.kinds import PIPELINE, PIPELINE_RUN
 from fournos.engine.kube.errors import ConnectionLostError, KubeError, error_from
 from fournos.engine.kube.resource import POD, Key, Obj, Resource
 from fournos.engine.queueing.kinds import WORKLOAD
@@ -233,7 +233,7 @@ async def test_no_second_run_beside_the_pods_of_a_deleted_one() -> None:
 LIMITS = {
     "none": ({}, ("25h0m0s", "24h0m0s", "1h0m0s")),
     "pipeline": ({"pipeline": "10h"}, ("10h", "9h0m0s", "1h0m0s")),
-    "short pipeline": ({"pipeline": "1h"}, ("1h", "30m0s", "30m0s")),
+    "short pipeline": ({"pipeline": "2h"}, ("2h", "1h48m0s", "12m0s")),
     "pipeline and tasks": ({"pipeline": "1h", "tasks": "50m"}, ("1h", "50m", "10m0s")),
     "pipeline and finally": ({"pipeline": "1h", "finally": "5m"}, ("1h", "55m0s", "5m")),
     "tasks": ({"tasks": "48h"}, ("49h0m0s", "48h", "1h0m0s")),
@@ -247,3 +247,13 @@ async def test_limits_that_are_not_given_follow_from_those_that_are(case: str) -
     server = await finished(lambda s: submit(s, timeouts=given))
     limits = server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]["timeouts"]
     assert (limits["pipeline"], limits["tasks"], limits["finally"]) == wanted
+
+
+async def test_without_finally_tasks_the_tasks_may_use_the_whole_limit() -> None:
+    def setup(server: Server) -> None:
+        server.patch(PIPELINE, Key(NS, "fournos-full"), {"spec": {"finally": None}})
+        submit(server, timeouts={"pipeline": "60s"})
+
+    run = (await finished(setup)).get(PIPELINE_RUN, Key(NS, "job"))["spec"]
+    assert run["timeouts"] == {"pipeline": "60s", "tasks": "60s"}
+    assert run["taskRunSpecs"] == [{"pipelineTaskName": "run", "timeout": "60s"}]
