@@ -211,3 +211,33 @@ async def _accepted(stage: JobStage, body: Obj) -> bool:
     except KubeError:
         return False
     return True
+
+
+async def test_a_lock_without_a_priority_is_pushed_out_by_nobody(stage: JobStage) -> None:
+    """In the queue it comes after those that have one, and pushes nobody out; held, it holds."""
+    stage.executors.held.update(("before", "after"))
+    await stage.leading()
+    alone: dict[str, Any] = {"exclusive": True, "cluster": "faults-1", "hardware": None}
+    await stage.submit("before", **alone)
+    await stage.phase("before", "Running")
+    await stage.submit("lock", **alone, lockOnly=True, executionEngine=None)
+    await stage.phase("lock", "Pending")
+    stage.executors.finish("before")
+    await stage.phase("lock", "Admitted")
+    await stage.until(partial(_has_priority, stage, names.LOCK_PRIORITY), "the lock has no priority")
+    await stage.submit("after", **alone, priority="faults-high")
+    await stage.until(partial(_waits_for_the_lock, stage), "the job does not wait for the lock")
+    assert is_true(await stage.get(WORKLOAD, "lock"), "Admitted")
+    await stage.patch(FOURNOS_JOB, "lock", {"spec": {"shutdown": "Stop"}})
+    await stage.phase("after", "Running")
+    stage.executors.finish("after")
+    ends = {"before": "Succeeded", "after": "Succeeded", "lock": "Stopped"}
+    await stage.good_end(ends, runs=["before", "after"])
+
+
+async def _has_priority(stage: JobStage, priority: int) -> bool:
+    return bool((await stage.get(WORKLOAD, "lock"))["spec"].get("priority") == priority)
+
+
+async def _waits_for_the_lock(stage: JobStage) -> bool:
+    return (await stage.status("after")).get("waiting", {}).get("holder") == "lock"

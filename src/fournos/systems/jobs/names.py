@@ -53,6 +53,10 @@ The longest derived name is `<job>-resolve`, which becomes a label of the resolv
 LABEL_MAX = 63
 """The maximum length of a run's name: names of runs become label values."""
 
+LOCK_PRIORITY = 200
+"""The least priority of the Workload of a lock that is held: that of the highest class that is shipped
+(config/kueue-config.yaml), because Kueue pushes out only what is lower."""
+
 POD_SET = "launcher"
 
 CLUSTERLESS = "[clusterless]"

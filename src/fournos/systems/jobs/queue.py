@@ -239,9 +239,20 @@ class QueuedFournosJob:
             return False
         if prebuilt_name(self.obj):
             return True
+        if self._was_held(workload):
+            return False
         if state is QueueState.WAITING:
             return bool(self.ctx.spec.priority) or not spec.get("priorityClassRef")
         return state is not QueueState.ADMITTED or spec.get("queueName") == request.queue
+
+
+    def _was_held(self, workload: Obj) -> bool:
+        """Returns True for a lock that waits again with the priority that it had while it was held."""
+        if not self.ctx.spec.lock_only or is_true(workload, "QuotaReserved"):
+            return False
+        raised = workload["spec"].get("priority") == names.LOCK_PRIORITY
+        own = self.ctx.observed.priority_value if self.ctx.spec.priority else 0
+        return raised and own is not None and own < names.LOCK_PRIORITY
 
 
 def _pods(template: Obj) -> tuple[Mapping[str, str], Obj]:

@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.values import creation_time, parse_time
 from fournos.engine.kube.resource import POD, Key, Obj, key_of, uid_of
+from fournos.engine.queueing.ensure import prebuilt_name
+from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.report import pods_ready_patch
 from fournos.engine.runtime.context import switched
 from fournos.engine.runtime.decision import (
@@ -155,7 +157,7 @@ def admitted(ctx: Context) -> Decision:
     if ctx.facts.failure:
         return _launch_failed(ctx, ctx.facts.failure)
     if ctx.spec.lock_only:
-        return ctx.decision([*_mark(ctx), *_ready(ctx)])
+        return ctx.decision([*_mark(ctx), *(_hold(ctx) or _ready(ctx))])
     if ctx.run is not None:
         return running(ctx)
     return _leftovers(ctx) or _launch(ctx)
@@ -301,6 +303,20 @@ def _ready(ctx: Context) -> tuple[Step, ...]:
     workload = ctx.workload
     patch = pods_ready_patch(workload, True, ctx.now) if workload is not None else None
     return (patch,) if patch is not None else ()
+
+
+def _hold(ctx: Context) -> tuple[Step, ...]:
+    """Returns the patch that raises the priority of a held lock, so that no other job pushes it out.
+
+    While it waits it has its own priority, and pushes out nobody by this: `queue` takes it back.  MultiKueue
+    deletes a Workload on a worker whose spec is changed.
+    """
+    workload = ctx.workload
+    if workload is None or prebuilt_name(ctx.job) or int(workload["spec"].get("priority") or 0) >= names.LOCK_PRIORITY:
+        return ()
+    meta = {"resourceVersion": workload["metadata"]["resourceVersion"]}
+    body = {"metadata": meta, "spec": {"priority": names.LOCK_PRIORITY}}
+    return (Patch(WORKLOAD, key_of(workload), body),)
 
 
 def _name_run(ctx: Context, run: Obj) -> None:

@@ -198,6 +198,9 @@ def at_rest(server: Server) -> None:
             suspended = bool(spec.get("suspend")) and status.get("phase") not in TERMINAL
             assert is_true(job, "Suspended") == suspended, "a condition is false when its field is"
             assert status["observedGeneration"] == meta["generation"] or status["phase"] in TERMINAL
+        if spec.get("lockOnly"):
+            raised = [one["spec"].get("priority") == names.LOCK_PRIORITY for one in workloads]
+            assert raised == [one in holding for one in workloads], "a held lock is pushed out by nobody"
         if spec.get("suspend") or spec.get("shutdown"):
             assert not holding and not live, "what is held back holds nothing"
         if status.get("phase") in TERMINAL:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.kinds import FOURNOS_JOB
@@ -25,6 +27,7 @@ from fournos.engine.runtime.decision import (
     StepFailure,
     attempt,
 )
+from fournos.systems.jobs import names
 from fournos.systems.jobs.queue import QueuedFournosJob, queue
 from fournos.systems.jobs.status import Context, Observed
 from tests.unit.systems.jobs.actors import NS, SETTINGS, TEMPLATE, Tekton, edit, phase, submit
@@ -34,6 +37,7 @@ from tests.world.connection import Connection
 from tests.world.harness import Run, run
 from tests.world.server import Server
 
+CONFIG = Path(__file__).resolve().parents[4] / "config" / "kueue-config.yaml"
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 NOTHING = Facts()
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
@@ -334,3 +338,8 @@ async def test_caches_that_lag_cost_refused_writes_but_create_nothing_twice(
     made = [one for one in requests if not one.startswith("patch")]
     expected = [one for one in (*RESOLVED, *STARTED, *RUNNING, *ENDED) if not one.startswith("patch")]
     assert made == expected
+
+
+def test_a_held_lock_has_the_priority_of_the_highest_class_that_is_shipped() -> None:
+    shipped = [one["value"] for one in yaml.safe_load_all(CONFIG.read_text()) if "value" in (one or {})]
+    assert max(shipped) == names.LOCK_PRIORITY

@@ -139,6 +139,7 @@ def test_a_job_is_labelled_with_the_cluster_that_it_holds_alone(
 def test_a_lock_holds_its_cluster_without_a_run_and_without_a_finalizer() -> None:
     found = decided(a_job("Admitted", meta={"finalizers": []}, lockOnly=True), workloads=(UNREADY,))
     assert [(type(one), one.resource) for one in found.steps] == [(Patch, FOURNOS_JOB), (Patch, WORKLOAD)]  # type: ignore[union-attr]
+    assert found.steps[1].body["spec"] == {"priority": 200}, "before it is ready"  # type: ignore[union-attr]
     mark = found.steps[0]
     assert isinstance(mark, Patch) and "finalizers" not in mark.body["metadata"]
 
