@@ -148,6 +148,7 @@ def pipeline_run(
             "labels": {**labels, names.ATTEMPT_LABEL: str(attempt)},
             "annotations": {names.CLUSTER_ANNOTATION: "" if spec.clusterless else cluster},
             "ownerReferences": [owner_reference(FOURNOS_JOB, job)],
+            "finalizers": [names.RUN_FINALIZER],
         },
         "spec": {
             "pipelineRef": {"name": spec.pipeline},

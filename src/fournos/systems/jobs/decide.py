@@ -8,7 +8,7 @@ Admitted, Running → Pending          evicted, suspended, or a failed attempt t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 
@@ -35,7 +35,15 @@ from fournos.systems.jobs.pending import adopt, pending, wait
 from fournos.systems.jobs.queue import class_question, granted, queue
 from fournos.systems.jobs.resolve import resolving, start
 from fournos.systems.jobs.rules import check
-from fournos.systems.jobs.run import IMMEDIATE, Cancellation, admitted, end_run, running
+from fournos.systems.jobs.run import (
+    IMMEDIATE,
+    Cancellation,
+    admitted,
+    end_run,
+    let_go,
+    recorded_runs,
+    running,
+)
 from fournos.systems.jobs.settings import JobSettings, Template
 from fournos.systems.jobs.status import Context, Observed, run_ended, run_succeeded
 
@@ -228,7 +236,7 @@ def _settle(ctx: Context, cause: Interrupt) -> Decision:
 
 
 def _deleted(ctx: Context, cause: Interrupt) -> Decision:
-    return Decision(steps=(*release(ctx), *ctx.finalizer(on=False)))
+    return Decision(steps=(*let_go(ctx.observed.runs), *release(ctx), *ctx.finalizer(on=False)))
 
 
 def _stopped(ctx: Context, cause: Interrupt) -> Decision:
@@ -294,6 +302,13 @@ def decide(
         return Decision(retry=True) if facts.failure else queue_only(ctx)
     if (sent := sent_elsewhere(ctx)) is not None:
         return sent
+    free = let_go(recorded_runs(ctx))  # by the stored status: the policies change the draft
+    decision = _decide(ctx)
+    return replace(decision, steps=(*(one for one in free if one not in decision.steps), *decision.steps))
+
+
+def _decide(ctx: Context) -> Decision:
+    observed, facts = ctx.observed, ctx.facts
     if facts.failure and facts.failure.transient:
         return _failed(ctx)
     if ctx.draft.phase in TERMINAL and not ctx.deleting:

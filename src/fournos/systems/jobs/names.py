@@ -33,6 +33,8 @@ OWN_PARAMS = (
 """Parameters that the operator passes to each run, so that a job cannot set them."""
 FINALIZER = "fournos.dev/run"
 """The finalizer of a FournosJob, present only while a run of it is live."""
+RUN_FINALIZER = "fournos.dev/result"
+"""The finalizer of a PipelineRun, until its end is in the status of its job: pruners delete a run at once."""
 ARCHIVED = "Archived"
 """The condition that derives from `status.archivedAt`."""
 RERUNS_CREATED = "RerunsCreated"

@@ -320,6 +320,7 @@ def _owned_metadata(obj: Obj) -> dict[str, Any]:
         "resourceVersion",
         "creationTimestamp",
         "deletionTimestamp",
+        "finalizers",
         "labels",
         "ownerReferences",
     )

@@ -12,13 +12,25 @@ from typing import Final
 from fournos.api.fournosjob import DEFINITION
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.values import creation_time
-from fournos.engine.kube.resource import JOB, Key, Obj, Resource, absent, controller_of, key_of, uid_of
+from fournos.engine.kube.resource import (
+    JOB,
+    Key,
+    Obj,
+    Resource,
+    absent,
+    controller_of,
+    controls,
+    is_terminating,
+    key_of,
+    uid_of,
+)
 from fournos.engine.queueing.job import managed_elsewhere
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.workload import KUEUE
 from fournos.engine.runtime.clock import Clock
+from fournos.engine.runtime.context import holds
 from fournos.engine.runtime.controller import Caches, Controller, no_keys
-from fournos.engine.runtime.decision import Absent, Decision, Delete, Facts, LiveGet
+from fournos.engine.runtime.decision import Absent, Decision, Delete, Facts, LiveGet, Present, Unknown
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import FOURNOS, TEKTON, Part, Running, Wake, WebhookManifest
 from fournos.engine.runtime.webhook.registration import Service
@@ -29,6 +41,7 @@ from fournos.systems.jobs.names import LEASE
 from fournos.systems.jobs.observe import Observer, watches
 from fournos.systems.jobs.own_job import job_webhooks
 from fournos.systems.jobs.rules import RULES
+from fournos.systems.jobs.run import let_go
 from fournos.systems.jobs.settings import JobSettings, Template, load_template, template_roots
 from fournos.systems.jobs.status import Observed
 
@@ -47,7 +60,7 @@ _NAME = "job-name"
 
 @dataclass(frozen=True, slots=True)
 class OrphanedObjects:
-    """Objects whose labels name a job that is not in the cache."""
+    """Objects whose labels name a job that does not own them."""
 
     key: Key
     """The key of the job that the labels name."""
@@ -55,14 +68,13 @@ class OrphanedObjects:
 
 
 def observe(caches: Caches, key: Key) -> OrphanedObjects | None:
-    """Returns the objects whose labels name this job; None if the job is in the cache or there are none."""
-    if caches[FOURNOS_JOB].get(key) is not None:
-        return None
+    """Returns the objects whose labels name this job and that it does not own; None if there are none."""
+    job = caches[FOURNOS_JOB].get(key)
     children = tuple(
         (resource, obj)
         for resource in _CHILDREN
         for obj in caches[resource].by(_NAME, key.name)
-        if obj["metadata"]["namespace"] == key.namespace
+        if obj["metadata"]["namespace"] == key.namespace and _is_lost(obj, job)
     )
     return OrphanedObjects(key, children) if children else None
 
@@ -74,19 +86,25 @@ def decide_orphan(observed: OrphanedObjects, facts: Facts, now: datetime) -> Dec
         return Decision(wake_at=min(creation_time(obj) for _, obj in observed.children) + _MIN_AGE)
     # A live read: the cache may not show a job that exists.
     answer = facts.require(LiveGet(FOURNOS_JOB, observed.key))
-    if not isinstance(answer, Absent) or answer.no_kind:
+    if isinstance(answer, Unknown) or (isinstance(answer, Absent) and answer.no_kind):
         return Decision()
+    job = answer.value if isinstance(answer, Present) else None
     why = f"garbage: FournosJob {observed.key.name} does not exist"
-    return Decision(steps=tuple(Delete(kind, key_of(obj), uid_of(obj), why=why) for kind, obj in old))
+    lost = [(kind, obj) for kind, obj in old if _is_lost(obj, job)]
+    released = let_go(obj for kind, obj in lost if kind is PIPELINE_RUN)
+    deleted = (
+        Delete(kind, key_of(obj), uid_of(obj), why=why) for kind, obj in lost if not is_terminating(obj)
+    )
+    return Decision(steps=(*released, *deleted))
 
 
 def collect(caches: Caches) -> Iterable[Key]:
-    """Yields the keys of jobs that a child's label names and that are not in the cache."""
+    """Yields the keys of jobs that a child's label names and that do not own it."""
     for resource in _CHILDREN:
         for obj in caches[resource]:
             for name in _named(obj):
                 key = Key(obj["metadata"]["namespace"], name)
-                if caches[FOURNOS_JOB].get(key) is None:
+                if _is_lost(obj, caches[FOURNOS_JOB].get(key)):
                     yield key
 
 
@@ -117,13 +135,20 @@ def orphans_controller(settings: JobSettings) -> Controller[OrphanedObjects]:
 def _named(obj: Obj) -> Iterable[str]:
     """Yields the job name of an object's labels, unless the object has a controller.
 
-    Kubernetes deletes an object with its controller, whatever the labels are.
+    Kubernetes deletes an object with its controller, whatever the labels are; but for a run that our
+    finalizer holds although the job is gone, because somebody has taken the job's own off.
     """
     labels = obj["metadata"].get("labels") or {}
-    if labels.get(names.MANAGED_BY_LABEL) != names.MANAGED_BY or controller_of(obj):
+    held = is_terminating(obj) and holds(obj, names.RUN_FINALIZER)
+    if labels.get(names.MANAGED_BY_LABEL) != names.MANAGED_BY or (controller_of(obj) and not held):
         return ()
     name = labels.get(names.JOB_NAME_LABEL)
     return (name,) if name else ()
+
+
+def _is_lost(obj: Obj, job: Obj | None) -> bool:
+    """Returns True if the job is not there, or is another one than the object's controller."""
+    return job is None or bool(controller_of(obj) and not controls(job, obj))
 
 
 def _old_enough(obj: Obj, now: datetime) -> bool:

@@ -245,7 +245,6 @@ class QueuedFournosJob:
             return bool(self.ctx.spec.priority) or not spec.get("priorityClassRef")
         return state is not QueueState.ADMITTED or spec.get("queueName") == request.queue
 
-
     def _was_held(self, workload: Obj) -> bool:
         """Returns True for a lock that waits again with the priority that it had while it was held."""
         if not self.ctx.spec.lock_only or is_true(workload, "QuotaReserved"):

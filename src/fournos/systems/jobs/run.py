@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.api.phase import TERMINAL
 from fournos.engine.api.values import creation_time, parse_time
-from fournos.engine.kube.resource import POD, Key, Obj, key_of, uid_of
+from fournos.engine.kube.resource import POD, Key, Obj, is_terminating, key_of, uid_of
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.report import pods_ready_patch
-from fournos.engine.runtime.context import switched
+from fournos.engine.runtime.context import holds, switched
 from fournos.engine.runtime.decision import (
     Absent,
     CopySecret,
@@ -33,6 +35,35 @@ from fournos.systems.jobs.pending import wait, wait_if_curable
 from fournos.systems.jobs.rules import params_problem
 from fournos.systems.jobs.settings import secret_consumer
 from fournos.systems.jobs.status import Context, run_ended, run_succeeded, succeeded_condition
+
+# --- the finalizer of a run ----------------------------------------------------------------------------
+# A pruner may delete a PipelineRun as soon as it has ended, also while the operator is away.  Its finalizer
+# keeps it until its end is in the status of the job.  A job has a finalizer itself while a run of it has one.
+
+
+def let_go(runs: Iterable[Obj]) -> tuple[Patch, ...]:
+    """Returns the patches that take our finalizer off these PipelineRuns."""
+    return tuple(
+        Patch(PIPELINE_RUN, key_of(run), {"metadata": switched(run, names.RUN_FINALIZER, on=False)})
+        for run in runs
+        if holds(run, names.RUN_FINALIZER)
+    )
+
+
+def recorded_runs(ctx: Context) -> list[Obj]:
+    """Returns the runs whose end is in the status as it is stored, and those that will have no end.
+
+    Tekton leaves a run alone that is deleted before its end: it is gone as soon as nothing holds it.
+    """
+    ended = {attempt.pipeline_run for attempt in ctx.draft.attempts if attempt.outcome is not None}
+    return [
+        run
+        for run in ctx.observed.runs
+        if ctx.draft.phase in TERMINAL
+        or run["metadata"]["name"] in ended
+        or (is_terminating(run) and not run_ended(run))
+    ]
+
 
 # --- cancellation --------------------------------------------------------------------------------------
 # A graceful stop (CancelledRunFinally) lets Tekton run finally tasks; an immediate one (Cancelled) does not.
@@ -82,7 +113,7 @@ def end_run(ctx: Context, run_name: str, *, since: datetime, graceful: bool, gra
     if ctx.now >= force_at:
         return Cancellation(
             ended=False,
-            steps=(Delete(PIPELINE_RUN, key_of(run), uid_of(run)),),
+            steps=(*let_go((run,)), Delete(PIPELINE_RUN, key_of(run), uid_of(run))),
             message=f"PipelineRun {run_name} did not stop in time, deleting it",
             retry=True,
         )
@@ -312,7 +343,11 @@ def _hold(ctx: Context) -> tuple[Step, ...]:
     deletes a Workload on a worker whose spec is changed.
     """
     workload = ctx.workload
-    if workload is None or prebuilt_name(ctx.job) or int(workload["spec"].get("priority") or 0) >= names.LOCK_PRIORITY:
+    if (
+        workload is None
+        or prebuilt_name(ctx.job)
+        or int(workload["spec"].get("priority") or 0) >= names.LOCK_PRIORITY
+    ):
         return ()
     meta = {"resourceVersion": workload["metadata"]["resourceVersion"]}
     body = {"metadata": meta, "spec": {"priority": names.LOCK_PRIORITY}}
@@ -367,8 +402,9 @@ def _run_missing(ctx: Context) -> Decision:
     if not pods.ended:
         ctx.draft.set_message(f"PipelineRun not found, {pods.message}")
         return ctx.decision(retry=True)
-    ctx.draft.condition("PipelineRunReady", "False", "NotFound", "PipelineRun not found")
-    return fail_attempt(ctx, "PipelineRun not found")
+    text = "PipelineRun not found: it was deleted before its end"
+    ctx.draft.condition("PipelineRunReady", "False", "NotFound", text)
+    return fail_attempt(ctx, text)
 
 
 def _overdue(ctx: Context, run: Obj) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE, PIPELINE_RUN
 from fournos.engine.api.conditions import Condition, condition, is_true
-from fournos.engine.kube.resource import JOB, POD, SECRET, Key, key_of
+from fournos.engine.kube.resource import JOB, POD, SECRET, Key, is_terminating, key_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.systems.jobs.settings import JobSettings, Template
 from tests.world.kueue import ADMITTED
@@ -135,6 +135,9 @@ class Tekton:
     pods: bool = False
     """Every run has a pod, gone one round after the run has ended."""
 
+    prunes: bool = False
+    """A pruner deletes every run as soon as it has ended."""
+
     def __call__(self, server: Server) -> None:
         for run in server.list(PIPELINE_RUN):
             if self._step(server, run):
@@ -152,7 +155,7 @@ class Tekton:
         name, status = run["metadata"]["name"], run.get("status") or {}
         now = server.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         requested = run["spec"].get("status")
-        if status.get("completionTime"):
+        if status.get("completionTime") or is_terminating(run):
             return False
         if not status:
             if self.pods:
@@ -176,6 +179,8 @@ class Tekton:
         else:
             ended = Condition("Succeeded", "True", "Succeeded", "Tasks Completed: 1 (Failed: 0)")
         set_conditions(server, PIPELINE_RUN, run, ended, completionTime=now)
+        if self.prunes:
+            server.delete(PIPELINE_RUN, key_of(run))
         return True
 
 

@@ -78,6 +78,7 @@ from tests.world.server import Server, VirtualClock
 # --- a run that ends -----------------------------------------------------------------------------------
 
 
+GONE_RUN = "PipelineRun not found: it was deleted before its end"
 WELL = "Pipeline completed successfully"
 SILENT_SUCCESS = {**SUCCEEDED, "status": {"conditions": [{"type": "Succeeded", "status": "True"}]}}
 SILENT_FAILURE = a_run({"type": "Succeeded", "status": "False"}, completionTime=ago(5))
@@ -90,7 +91,7 @@ SILENT_FAILURE = a_run({"type": "Succeeded", "status": "False"}, completionTime=
         (SILENT_SUCCESS, "Succeeded", WELL, WELL),
         (FAILED, "Failed", "exit code 1", "exit code 1"),
         (SILENT_FAILURE, "Failed", "PipelineRun failed", "PipelineRun failed"),
-        (None, "Failed", "PipelineRun not found", "PipelineRun not found"),
+        (None, "Failed", GONE_RUN, GONE_RUN),
     ],
     ids=["well", "well, silent", "badly", "badly, silent", "gone"],
 )

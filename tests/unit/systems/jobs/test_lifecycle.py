@@ -16,6 +16,7 @@ from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.values import format_time, parse_time
 from fournos.engine.kube.resource import JOB, SECRET, Key, Resource, owner_reference
 from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.systems.jobs import names
 from fournos.systems.jobs.part import jobs_controller, orphans_controller
 from tests.unit.systems.jobs import actors
 from tests.unit.systems.jobs.actors import (
@@ -134,6 +135,9 @@ STORIES: dict[str, Scenario] = {
     "fails": scenario(tekton=lambda: Tekton(fails={"job"}, pods=True)),
     "fails once, is retried": scenario(
         lambda s: submit(s, retry={"limit": 1}), tekton=lambda: Tekton(fails={"job"})
+    ),
+    "its runs are pruned": scenario(
+        lambda s: submit(s, retry={"limit": 1}), tekton=lambda: Tekton(fails={"job"}, prunes=True)
     ),
     "is stopped": scenario(tekton=endless, script=[edit(shutdown="Stop")]),
     "is terminated": scenario(tekton=endless, script=[edit(shutdown="Terminate")]),
@@ -349,6 +353,21 @@ SPARED: dict[str, Callable[[Server], Any]] = {
 async def test_the_rest_is_spared(why: str) -> None:
     server = await left(SPARED[why])
     assert len(server.list(WORKLOAD)) == 1
+
+
+@pytest.mark.parametrize("successor", [False, True], ids=["no job", "a new job"])
+async def test_a_run_does_not_stay_for_a_job_whose_finalizer_somebody_has_taken_off(successor: bool) -> None:
+    def begin(server: Server) -> None:
+        submit(server, "gone")
+        owner = [owner_reference(FOURNOS_JOB, job(server, "gone"))]
+        child(server, PIPELINE_RUN, ownerReferences=owner, finalizers=[names.RUN_FINALIZER])
+        server.delete(FOURNOS_JOB, Key(NS, "gone"))
+        if successor:
+            submit(server, "gone")
+        server.collect_garbage()
+        assert len(server.list(PIPELINE_RUN)) == 1
+
+    assert (await left(begin)).list(PIPELINE_RUN) == []
 
 
 async def test_what_was_made_a_moment_ago_is_spared_at_first_and_gone_within_half_a_minute() -> None:

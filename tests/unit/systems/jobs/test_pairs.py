@@ -52,6 +52,8 @@ class Feature:
     endless: bool = False
     """The first run ends only when it is cancelled."""
     evicted: bool = False
+    pruned: bool = False
+    """Each run is deleted as soon as it has ended."""
     start: bool = False
     """There is a start time, an hour away."""
 
@@ -70,6 +72,7 @@ FEATURES: Mapping[str, Feature] = {
     "timeout of the wait": Feature({"timeouts": {"pending": "30m"}}),
     "timeouts of the run": Feature({"timeouts": {"pipeline": "2h", "tasks": "1h", "finally": "1h"}}),
     "confirm": Feature({"confirm": {"repeats": 1}}),
+    "pruner": Feature(pruned=True),
     "eviction": Feature(evicted=True, endless=True),
     "stop": Feature(script=(edit(shutdown="Stop"),), endless=True),
 }
@@ -240,6 +243,7 @@ def scenario(mode: str, pair: tuple[str, ...]) -> Scenario:
         return Tekton(
             fails={FIRST_RUN} if any(feature.fails for feature in features) else set(),
             endless={FIRST_RUN} if evicts or any(f.endless and f.script for f in features) else set(),
+            prunes=any(feature.pruned for feature in features),
             pods=True,
         )
 

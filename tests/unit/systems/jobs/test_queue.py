@@ -278,6 +278,7 @@ RUNNING = (
 ENDED = (
     "delete workloads.kueue.x-k8s.io bench/job",  # the quota, before the end is declared
     STATUS,  # Succeeded
+    "patch pipelineruns.tekton.dev bench/job",  # no finalizer, after the end
     METADATA,  # no finalizer, after the end
 )
 
