@@ -14,7 +14,7 @@ import pytest
 from aiohttp.test_utils import TestClient
 from sqlalchemy import select
 
-from fournos.history.api.routes import Route, Scoped
+from fournos.history.api.routes import Route
 from fournos.history.api.service import ROUTES
 from fournos.history.artifacts import ArtifactLimits
 from fournos.history.blobs import Blobs, open_blobs
@@ -147,9 +147,9 @@ async def stage(store: HistoryStore, tmp_path: Path) -> AsyncIterator[Stage]:
         yield Stage(store, blobs, client, reviews)
 
 
-def routes(*, of_runs: bool = False) -> Iterator[Route]:
+def routes() -> Iterator[Route]:
     """All but those of a pod, which acts on its own run: what deletes a run comes last."""
-    found = (one for one in ROUTES if not one.own and (not of_runs or issubclass(one.parameters, Scoped)))
+    found = (one for one in ROUTES if not one.own)
     yield from sorted(found, key=lambda one: (ORDER.index(one.method), one.name == "deleteRun"))
 
 
@@ -169,36 +169,6 @@ async def test_no_route_shows_or_changes_a_run_of_another_cluster(stage: Stage) 
         next(one for one in routes() if one.name == "listRuns"), identity(HERE, 1)
     )
     assert (status, answer.count('"uid":')) == (200, RUNS - 1), "the own runs, but the one that was deleted"
-
-
-async def test_all_clusters_take_a_right_of_their_own(stage: Stage) -> None:
-    far = identity(FAR, 1)
-    before = await stage.rows(FAR)
-    for route in routes(of_runs=True):
-        status, answer = await stage.send(route, far, allClusters="true")
-        assert status == 403 and "allclusters" in answer, (route.name, answer)
-    assert await stage.rows(FAR) == before
-
-
-async def test_with_the_right_to_all_clusters_every_route_reaches_them(stage: Stage) -> None:
-    far = identity(FAR, 1)
-    before = await stage.rows(FAR)
-    for route in routes(of_runs=True):
-        stage.reviews.may("ann", route.access.verb, namespace="", resource="allclusters")
-    for route in routes(of_runs=True):
-        status, answer = await stage.send(route, far, allClusters="true")
-        assert status in (200, 204, 422), (route.name, answer)
-        assert MARK in answer or route.name not in SHOWING, (route.name, answer)
-    assert (await stage.rows(FAR))["runs"] == [one for one in before["runs"] if one.uid != far.uid]
-
-
-async def test_a_right_in_a_namespace_opens_no_other_cluster(stage: Stage) -> None:
-    """Not even with the right to all clusters: it goes with a right in all namespaces."""
-    stage.reviews.rights = {("ann", verb, resource, "perf") for _, verb, resource, _ in stage.reviews.rights}
-    for route in routes(of_runs=True):
-        stage.reviews.may("ann", route.access.verb, namespace="", resource="allclusters")
-        status, _ = await stage.send(route, identity(FAR, 1), allClusters="true")
-        assert status == 403, route.name
 
 
 async def test_each_cluster_deletes_what_is_beyond_its_own_limits(stage: Stage) -> None:

@@ -13,9 +13,9 @@ from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.errors import Exit
 from fournos.cli.find import KpiOption, complete_owner
 from fournos.cli.list import EverywhereOption
-from fournos.cli.options import AllClustersOption, Format
+from fournos.cli.options import Format
 from fournos.cli.output import sparkline, table
-from fournos.cli.stored import RunArgument, api_data, history_of, history_of_run
+from fournos.cli.stored import RunArgument, api_data, history_of_run
 from fournos.insight.values import count
 
 if TYPE_CHECKING:
@@ -75,7 +75,6 @@ async def benchmarks(
         typer.Option("--fail-on", metavar="regression", help="Exit with code 1 while a regression is open."),
     ] = None,
     everywhere: EverywhereOption = False,
-    all_clusters: AllClustersOption = False,
 ) -> int:
     """Show how the benchmarks stand: one row for each KPI of comparable runs, open regressions first.
 
@@ -86,7 +85,7 @@ async def benchmarks(
     fournos benchmarks -A -o wide                 with the owners of the newest runs
     """
     async with cli.session() as session:
-        history = history_of(session, all_clusters=all_clusters)
+        history = session.history
         everybody = [*(owners or ()), *([cli.me] if mine else ())]
         listed = await history.benchmarks(*everybody, days=days, everywhere=everywhere)
     from fournos.history.regressions.benchmark import FAILING, BenchmarkState
@@ -188,12 +187,10 @@ async def unpin(
 
 
 @verb(baseline_app, "list", "ls")
-async def list_baselines(
-    cli: Cli, everywhere: EverywhereOption = False, all_clusters: AllClustersOption = False
-) -> None:
+async def list_baselines(cli: Cli, everywhere: EverywhereOption = False) -> None:
     """List the baselines, the newest first."""
     async with cli.session() as session:
-        baselines = await history_of(session, all_clusters=all_clusters).baselines(everywhere=everywhere)
+        baselines = await session.history.baselines(everywhere=everywhere)
     data = [
         {
             "run": api_data(baseline.run),

@@ -10,9 +10,9 @@ import typer
 from fournos.cli.command import Cli
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.find import KpiOption
-from fournos.cli.options import AllClustersOption, Format
+from fournos.cli.options import Format
 from fournos.cli.output import sparkline, table
-from fournos.cli.stored import RunArgument, api_data, history_of, history_of_run, selected
+from fournos.cli.stored import RunArgument, api_data, history_of_run, selected
 
 if TYPE_CHECKING:
     from fournos.history.api.comparisons import Trends
@@ -49,7 +49,6 @@ async def compare(
         CompareFailure | None,
         typer.Option("--fail-on", metavar="regression", help="Exit with code 1 if a KPI is worse."),
     ] = None,
-    all_clusters: AllClustersOption = False,
 ) -> int:
     """Compare runs: first what differs, then their KPIs within the noise of comparable runs.
 
@@ -64,7 +63,7 @@ async def compare(
     from fournos.history.compare.formats import FORMATS, as_data, as_text
 
     async with cli.session() as session:
-        history = history_of(session, all_clusters=all_clusters)
+        history = session.history
         comparison = await history.compare(*await selected(cli, history, jobs), across=across)
     if cli.output.form is Format.YAML:
         cli.output.data(as_data(comparison))
@@ -101,7 +100,6 @@ async def trend(
             "recovered; or only if one begins with the newest run.",
         ),
     ] = None,
-    all_clusters: AllClustersOption = False,
 ) -> int:
     """Show the KPIs of a job over the runs that can be compared with it, and what changed in them.
 
@@ -110,7 +108,7 @@ async def trend(
     fournos trend @last
     fournos trend llama-7b --kpi throughput --fail-on regression
     """
-    async with history_of_run(cli, job, all_clusters=all_clusters) as (history, name):
+    async with history_of_run(cli, job) as (history, name):
         trends = await history.trends(name, kpi=kpi, runs=runs)
     if cli.output.structured:
         cli.output.data(api_data(trends, by_alias=False))

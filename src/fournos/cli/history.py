@@ -15,9 +15,9 @@ from rich.text import Text
 from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.list import EverywhereOption
-from fournos.cli.options import AllClustersOption, Format
+from fournos.cli.options import Format
 from fournos.cli.output import table
-from fournos.cli.stored import api_data, history_of
+from fournos.cli.stored import api_data
 from fournos.engine.api.values import parse_ttl
 from fournos.extras import remedy
 from fournos.history.records import ALL_RUNS, PAGE_MAX, Query, Run, RunFilter, Scope
@@ -187,7 +187,6 @@ async def usage(
         ),
     ] = None,
     everywhere: EverywhereOption = False,
-    all_clusters: AllClustersOption = False,
 ) -> None:
     """Show the GPU-hours of a period by owner, cluster, project and GPU type.
 
@@ -206,7 +205,7 @@ async def usage(
     if length <= timedelta(0):
         raise Fail(f"{since} is not a length of time", fix="write a length such as 12h or 30d")
     async with cli.session() as session:
-        history = history_of(session, all_clusters=all_clusters)
+        history = session.history
         used = await history.usage(since=cli.world.now() - length, everywhere=everywhere)
     if cli.output.structured:
         cli.output.data(api_data(used, by_alias=False))

@@ -15,9 +15,9 @@ from fournos.api.kinds import FOURNOS_JOB, Resource
 from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
 from fournos.cli.find import complete_cluster, complete_owner, complete_phase
-from fournos.cli.options import AllClustersOption, Format
+from fournos.cli.options import Format
 from fournos.cli.output import connection_text, phase_text, table
-from fournos.cli.stored import api_data, history_of
+from fournos.cli.stored import api_data
 from fournos.history.records import recorded_row
 from fournos.insight.caches import ObjectCaches
 from fournos.insight.jobs import JobRow, matches, newest_first, wanted_labels, wanted_phases
@@ -179,7 +179,6 @@ async def list_jobs(
     selector: LabelsOption = "",
     everywhere: JobsEverywhereOption = False,
     all_time: AllTimeOption = False,
-    all_clusters: AllClustersOption = False,
     limit: LimitOption = 50,
     order: OrderOption = None,
     label_columns: LabelColumnsOption = None,
@@ -195,17 +194,16 @@ async def list_jobs(
     fournos list -l fournos.dev/matrix=sweep -L team --sort-by ran
     fournos list -o name --phase Failed | xargs fournos delete --yes
     fournos list --all-time --owner perf-team
-    fournos list --all-clusters           as --all-time
     fournos list --phase active -w        and go on as they change
     """
     labels = [name for given in label_columns or () for name in given.split(",") if name]
     asked = AskedList(wanted_phases(phase or ()), owner, cluster, selector, everywhere, order, labels)
-    if not (all_time or all_clusters):
+    if not all_time:
         await _live(cli, asked, follow=follow)
         return
     if follow:
         raise Fail("--watch shows jobs that exist, not the history", fix="leave out --all-time")
-    await _all_time(cli, asked, all_clusters=all_clusters, limit=limit)
+    await _all_time(cli, asked, limit=limit)
 
 
 async def _live(cli: Cli, asked: AskedList, *, follow: bool) -> None:
@@ -267,12 +265,12 @@ async def _changes(
         await caches.change()
 
 
-async def _all_time(cli: Cli, asked: AskedList, *, all_clusters: bool, limit: int) -> None:
+async def _all_time(cli: Cli, asked: AskedList, *, limit: int) -> None:
     """Prints the jobs of the history, at most `limit`."""
     async with cli.session() as session:
         runs = [
             run
-            async for run in history_of(session, all_clusters=all_clusters).runs(
+            async for run in session.history.runs(
                 everywhere=asked.everywhere,
                 kind="FournosJob",
                 phase=tuple(asked.phases),

@@ -69,14 +69,6 @@ ContextOption = Annotated[
         rich_help_panel=PANEL,
     ),
 ]
-AllClustersOption = Annotated[
-    bool,
-    typer.Option(
-        "--all-clusters",
-        help="Also runs of other clusters in the history's database; takes the right to allclusters.",
-    ),
-]
-"""Of the commands that read the history."""
 ToOption = Annotated[
     Path | None, typer.Option("--to", metavar="FILE", help="Write it here; without it, to stdout.")
 ]

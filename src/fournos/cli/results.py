@@ -12,7 +12,7 @@ import typer
 
 from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.errors import Exit, Fail
-from fournos.cli.options import AllClustersOption, ToOption
+from fournos.cli.options import ToOption
 from fournos.cli.stored import RunArgument, history_of_run, result_table
 from fournos.client.errors import NotAllowedError
 from fournos.client.history import AsyncHistory
@@ -111,7 +111,6 @@ def _report(file: ResultFile) -> dict[str, Any]:
 async def list_results(
     cli: Cli,
     job: RunArgument,
-    all_clusters: AllClustersOption = False,
 ) -> None:
     """List the results of a job: its tests with their KPIs, also when the job is gone.
 
@@ -120,7 +119,7 @@ async def list_results(
     fournos results list @last
     fournos results list llama-7b -o json
     """
-    async with history_of_run(cli, job, all_clusters=all_clusters) as (history, name):
+    async with history_of_run(cli, job) as (history, name):
         records = await history.results(name)
         if cli.output.structured:
             cli.output.data([record.model_dump(mode="json", exclude_defaults=True) for record in records])
@@ -179,9 +178,9 @@ async def push_artifacts(
 
 
 @verb(artifacts_app, "list", "ls")
-async def list_artifacts(cli: Cli, job: RunArgument, all_clusters: AllClustersOption = False) -> None:
+async def list_artifacts(cli: Cli, job: RunArgument) -> None:
     """List the artifacts of a job, also when the job is gone."""
-    async with history_of_run(cli, job, all_clusters=all_clusters) as (history, name):
+    async with history_of_run(cli, job) as (history, name):
         artifacts = await history.artifacts(name)
     data = [
         {"path": artifact.path, "size": artifact.size, "sha256": artifact.sha256} for artifact in artifacts
@@ -196,14 +195,13 @@ async def get_artifact(
     job: RunArgument,
     path: Annotated[str, typer.Argument(metavar="PATH", help="Path of the artifact.", show_default=False)],
     file: ToOption = None,
-    all_clusters: AllClustersOption = False,
 ) -> None:
     """Print or save an artifact of a job.
 
     \b
     fournos artifacts get llama-7b plots/latency.svg --to latency.svg
     """
-    async with history_of_run(cli, job, all_clusters=all_clusters) as (history, name):
+    async with history_of_run(cli, job) as (history, name):
         pieces = history.artifact(name, path)
         if file is None:
             async for piece in pieces:

@@ -39,11 +39,6 @@ RunArgument = Annotated[
 ]
 
 
-def history_of(session: CliSession, *, all_clusters: bool = False) -> AsyncHistory:
-    """Returns the history of the session's cluster, or of all clusters in its database."""
-    return session.history.of_all_clusters if all_clusters else session.history
-
-
 async def selected(cli: Cli, history: AsyncHistory, jobs: Sequence[str]) -> list[str]:
     """Returns the name or UID of each run that is meant by names, labels, @last and @baseline.
 
@@ -55,12 +50,10 @@ async def selected(cli: Cli, history: AsyncHistory, jobs: Sequence[str]) -> list
 
 
 @asynccontextmanager
-async def history_of_run(
-    cli: Cli, job: str, *, all_clusters: bool = False
-) -> AsyncIterator[tuple[AsyncHistory, str]]:
+async def history_of_run(cli: Cli, job: str) -> AsyncIterator[tuple[AsyncHistory, str]]:
     """Connects to the history; yields it with the name or UID of the run that `job` selects."""
     async with cli.session() as session:
-        history = history_of(session, all_clusters=all_clusters)
+        history = session.history
         (name,) = await selected(cli, history, [job])
         yield history, name
 

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 from fournos.client.errors import MissingError, typed, typed_iterator
 from fournos.client.history_logs import AsyncLogs
 from fournos.client.history_requests import (
+    PREFIX,
     AsyncRuns,
     AsyncUploads,
     HistoryRequests,
@@ -174,15 +175,6 @@ class AsyncVerdicts(HistoryRequests):
 
 class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
     """Reads the history of a cluster.  All methods raise NoHistoryError if it has none."""
-
-    @property
-    def of_all_clusters(self) -> AsyncHistory:
-        """The same, whose reads reach the runs of other clusters in the same database, too.
-
-        That takes a right of its own, `allclusters` of history.fournos.dev.  A run is changed in its own
-        cluster.
-        """
-        return AsyncHistory(self._api, self.namespace, patience=self._patience, all_clusters=True)
 
     @typed
     async def run(self, name: str, *, kind: str = "", namespace: str | None = None) -> Detail:
@@ -364,7 +356,7 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
     @typed_iterator
     async def artifact(self, name: str, path: str, *, namespace: str | None = None) -> AsyncIterator[bytes]:
         """Yields the content of an artifact in pieces."""
-        where = self._reached(f"{self._path(name, namespace)}/artifacts/{quote(path)}")
+        where = f"{PREFIX}{self._path(name, namespace)}/artifacts/{quote(path)}"
         with missing():
             async with aclosing(await self._read(lambda: self._api.raw_stream(where))) as pieces:
                 async for piece in pieces:
@@ -380,11 +372,6 @@ class History:
     @property
     def namespace(self) -> str:
         return self._async.namespace
-
-    @property
-    def of_all_clusters(self) -> History:
-        """See `AsyncHistory.of_all_clusters`."""
-        return History(self._async.of_all_clusters)
 
     runs = iterating(AsyncHistory.runs)
     pages = iterating(AsyncHistory.pages)

@@ -17,7 +17,7 @@ from fournos.client.errors import (
     typed,
     typed_iterator,
 )
-from fournos.client.history_requests import HistoryRequests, missing
+from fournos.client.history_requests import PREFIX, HistoryRequests, missing
 from fournos.client.logs import LogLine
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class AsyncLogs(HistoryRequests):
     async def log(self, name: str, log: ContainerLog, namespace: str | None = None) -> AsyncIterator[str]:
         """Yields the lines of one of `stored_logs`."""
         path = f"{self._path(name, namespace)}/logs/{quote(log.pod, safe='')}/{quote(log.container, safe='')}"
-        where, rest = self._reached(path), b""
+        where, rest = PREFIX + path, b""
         with missing():
             async with aclosing(await self._read(lambda: self._api.raw_stream(where))) as pieces:
                 async for piece in pieces:

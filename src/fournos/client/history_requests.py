@@ -41,16 +41,10 @@ _MEANT: Final = {429: HistoryBusyError, _UNAVAILABLE: HistoryUnavailableError, 5
 class HistoryRequests:
     """Base of the parts of `AsyncHistory`."""
 
-    def __init__(
-        self, api: Api | Paths, namespace: str, *, patience: float = PATIENCE, all_clusters: bool = False
-    ) -> None:
-        """`api` is a client, which takes paths, too.
-
-        `all_clusters`: reads reach the runs of other clusters in the same database, too.
-        """
+    def __init__(self, api: Api | Paths, namespace: str, *, patience: float = PATIENCE) -> None:
+        """`api` is a client, which takes paths, too."""
         self._api = cast(Paths, api)
         self._patience = patience
-        self._all_clusters = all_clusters
         self.namespace = namespace
         """The namespace of all methods, unless they are given another one."""
 
@@ -69,14 +63,7 @@ class HistoryRequests:
             return await self._api.raw(method, PREFIX + path, body)
 
     async def _get(self, path: str, kind: type[T]) -> T:
-        where = self._reached(path)
-        return parsed(kind, await self._read(lambda: self._api.raw("GET", where)))
-
-    def _reached(self, path: str) -> str:
-        """Returns the path of a read of stored runs, or of estimates: these are of this cluster alone."""
-        if not self._all_clusters or "/estimates" in path:
-            return PREFIX + path
-        return f"{PREFIX}{path}{'&' if '?' in path else '?'}allClusters=true"
+        return parsed(kind, await self._read(lambda: self._api.raw("GET", PREFIX + path)))
 
     async def _read(self, call: Callable[[], Awaitable[T]]) -> T:
         """Sends a request that only reads; again while the history asks for another try (Retry-After)."""

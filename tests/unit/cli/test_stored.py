@@ -73,29 +73,6 @@ def test_a_job_that_neither_has_is_missing_as_before() -> None:
         assert "nothing" in result.stderr
 
 
-READS: dict[str, str] = {
-    "list": "?kind=FournosJob&limit=50&",
-    "results list gone": "/gone/results?",
-    "artifacts list gone": "/gone/artifacts?",
-    "compare gone other": "/gone/results/comparison?with=other&across=false&",
-    "trend gone": "/gone/results/trends?kpi=&",
-    "baseline list": "/baselines?",
-}
-
-
-@pytest.mark.parametrize("words", READS)
-def test_runs_of_all_clusters_are_read_when_it_is_asked(words: str) -> None:
-    for option, added in ((("--all-clusters",), True), ((), False)):
-        api = Api()
-        Program(api)(*words.split(), *option)
-        asked = [path for _, path in api.raw_requests]
-        if words == "list" and not added:
-            assert not asked
-            continue
-        wanted = f"{RUNS}{READS[words]}" if words != "baseline list" else f"{SPACE}{READS[words]}"
-        assert asked[0] == (f"{wanted}allClusters=true" if added else wanted.rstrip("?&"))
-
-
 def test_a_list_of_all_time() -> None:
     api = Api()
     path = f"{RUNS}?kind=FournosJob&phase=Failed&owner=me&label=team%3Dx&limit=50"

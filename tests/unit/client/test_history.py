@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import pytest
 
-from fournos.client import AsyncClient, history_requests
+from fournos.client import AsyncClient
 from fournos.client import connection as retries
 from fournos.client.errors import MissingError, NoHistoryError, NotAllowedError, UnreachableError
 from fournos.client.history import AsyncHistory
 from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
-from fournos.engine.kube.errors import NotFoundError
 from fournos.history.records import Document
 from tests.unit.engine.kube.server import Answer, ScriptedServer, ok, status, text
 from tests.unit.history.api.service import Stage, run, stage
@@ -45,55 +44,12 @@ async def test_runs_come_page_by_page_with_their_types() -> None:
         ]
         assert names == ["job-3", "job-2"]
         (query,) = here.store.queries
-        assert (query.phases, query.owners, query.labels) == (
+        assert (query.filters.phase, query.filters.owner, query.filters.label) == (
             ("Failed", "Stopped"),
             ("a&b=c",),
-            {"team": "x"},
+            ("team=x",),
         )
-        assert query.since == datetime(2026, 1, 1, tzinfo=UTC)
-
-
-async def test_all_clusters_take_a_right_of_their_own() -> None:
-    async with stage() as here, history(here) as found:
-        here.reviews.may("ann", "list")
-        here.store.runs = [run("job-1")]
-        far = found.of_all_clusters
-        with pytest.raises(NotAllowedError, match="in all namespaces"):
-            await anext(aiter(far.runs()))
-        here.reviews.may("ann", "list", namespace="")
-        here.now[0] += 60
-        with pytest.raises(NotAllowedError, match="allclusters"):
-            await anext(aiter(far.runs()))
-        here.reviews.may("ann", "list", namespace="", resource="allclusters")
-        here.now[0] += 60
-        assert [one.name async for one in far.runs()] == ["job-1"]
-        assert [query.scope.cluster for query in here.store.queries] == [""]
-
-
-async def test_each_read_but_that_of_estimates_asks_for_all_clusters() -> None:
-    asked: list[str] = []
-
-    class Recording:
-        async def raw(self, method: str, path: str, *_: object, **__: object) -> bytes:
-            asked.append(path.removeprefix(history_requests.PREFIX))
-            return b"[]"
-
-        async def raw_stream(self, path: str) -> AsyncGenerator[bytes, None]:
-            await self.raw("GET", path)
-            raise NotFoundError("no such artifact", status=404)
-
-    far = AsyncHistory(Recording(), "perf").of_all_clusters
-    await far.results("a")
-    await far.baselines()
-    with pytest.raises(MissingError):
-        [piece async for piece in far.artifact("a", "b")]
-    assert await far.estimates() == []
-    assert asked == [
-        "/namespaces/perf/runs/a/results?allClusters=true",
-        "/namespaces/perf/baselines?allClusters=true",
-        "/namespaces/perf/runs/a/artifacts/b?allClusters=true",
-        "/namespaces/perf/estimates",
-    ]
+        assert query.filters.since == datetime(2026, 1, 1, tzinfo=UTC)
 
 
 async def test_one_run_its_documents_and_marks() -> None:

@@ -14,14 +14,13 @@ from fournos.history.api.routes import (
     Access,
     ApiCall,
     Route,
-    Scoped,
     everywhere_and_in_one,
 )
 from fournos.history.api.runs import found, named
 from fournos.history.compare.comparison import Comparison, compare
 from fournos.history.compare.differences import ComparedRun, origin_of
 from fournos.history.fingerprint import Fingerprint, fingerprint
-from fournos.history.records import Document, Identity, Run, Scope, Text, Texts, uid_in
+from fournos.history.records import Document, Identity, Parameters, Run, Scope, Text, Texts, uid_in
 from fournos.history.regressions.benchmark import (
     Benchmark,
     benchmark_of,
@@ -56,7 +55,7 @@ COMPARED: Final = 20
 """Runs of one comparison."""
 
 
-class With(Scoped):
+class With(Parameters):
     """The runs to which one is compared."""
 
     kind: Text = Field("", description="Kind, where runs of several kinds have these names.")
@@ -159,7 +158,7 @@ class Trends:
         return state_of(series, self.report, self.acknowledged)
 
 
-class TrendFilter(Scoped):
+class TrendFilter(Parameters):
     """Which series are shown."""
 
     kind: Text = Field("", description="Kind, where runs of several kinds have this name.")
@@ -198,7 +197,7 @@ async def trends_of(
     )
 
 
-class BenchmarkFilter(Scoped):
+class BenchmarkFilter(Parameters):
     """Which benchmarks are shown."""
 
     owner: Texts = Field((), description="Owner of the newest run.")

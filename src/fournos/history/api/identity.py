@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -32,7 +32,7 @@ from fournos.history.api.routes import (
     UnauthorizedError,
     UnavailableError,
 )
-from fournos.history.records import ALL_RUNS, Scope
+from fournos.history.records import Scope
 from fournos.systems.jobs.own_job import job_of_pod
 
 if TYPE_CHECKING:
@@ -179,8 +179,6 @@ def correction(service: Obj, bundle: bytes, *, namespace: str) -> dict[str, Any]
     }
 
 
-ALL_CLUSTERS: Final = "allclusters"
-"""The resource on which a verb opens the runs of other clusters, where one database has those of several."""
 _NAMESPACES: Final = 10.0
 """Seconds for which the list of namespaces is cached."""
 
@@ -205,22 +203,12 @@ class HistoryAuthorizer:
         self._reviewer = Reviewer(api, monotonic=monotonic)
         self._uids: TtlCache[None, dict[str, str]] = TtlCache(1, monotonic=monotonic)
 
-    async def scope(
-        self, user: User, access: Access, namespace: str = "", *, all_clusters: bool = False
-    ) -> Scope:
+    async def scope(self, user: User, access: Access, namespace: str = "") -> Scope:
         """Returns what the user may read in the namespace, or anywhere in the own cluster.
-
-        `all_clusters`: in the other clusters of the database, too, which takes the same verb on `allclusters`
-        beside the right in all namespaces.
 
         Rights are checked before anything is looked up, so that no response shows what exists.  Raises
         ForbiddenError and UnavailableError.
         """
-        if all_clusters:
-            for right in (access, replace(access, resource=ALL_CLUSTERS)):
-                if not await self.may(user, right, ""):
-                    raise ForbiddenError(f"{_cannot(user, right)} in all namespaces")
-            return ALL_RUNS
         if await self.may(user, access, ""):
             return Scope(None, self._cluster)
         if not namespace:

@@ -17,7 +17,6 @@ from fournos.history.api.routes import (
     BadRequestError,
     ForbiddenError,
     InvalidError,
-    ListedRuns,
     NotFoundError,
     Route,
     TooManyRequestsError,
@@ -26,7 +25,7 @@ from fournos.history.api.routes import (
 )
 from fournos.history.api.runs import Which, found, written_run
 from fournos.history.artifacts import Artifact, ArtifactError, NoRunError, UploadBusyError
-from fournos.history.records import Document, Identity, Parameters, Query, Text, Texts
+from fournos.history.records import Document, Identity, Parameters, Query, RunFilter, Text, Texts
 from fournos.history.results.models import Received, RunValues, Test, ValuePage
 from fournos.history.results.read import read_file
 from fournos.insight.manifests import field_of
@@ -79,7 +78,7 @@ MOST: Final = 20_000
 """Values of a page."""
 
 
-class ValueFilter(ListedRuns):
+class ValueFilter(RunFilter):
     """Which values of which runs."""
 
     kpi: Texts = Field((), description="Only these KPIs.")

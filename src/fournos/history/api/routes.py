@@ -15,12 +15,12 @@ from typing import Any, ClassVar, Final, TypeVar
 
 from aiohttp import web
 from multidict import MultiMapping
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from fournos.engine.kube.resource import Obj
 from fournos.engine.runtime.decision import User
 from fournos.engine.runtime.listening import cut
-from fournos.history.records import NO_RUNS, Parameters, RunFilter, Scope
+from fournos.history.records import NO_RUNS, Parameters, Scope
 
 
 class ApiError(Exception):
@@ -114,19 +114,6 @@ class InsufficientStorageError(ApiError):
 
 class NoParameters(Parameters):
     """A route without parameters."""
-
-
-class Scoped(Parameters):
-    """Base of the parameters of routes that read or write stored runs."""
-
-    all_clusters: bool = Field(
-        False,
-        description="Also runs of other clusters in the same database; takes the right to `allclusters`.",
-    )
-
-
-class ListedRuns(RunFilter, Scoped):
-    """Which runs are listed."""
 
 
 P = TypeVar("P", bound=Parameters)

@@ -16,15 +16,24 @@ from fournos.engine.kube.resource import key_of, uid_of
 from fournos.history.api.routes import (
     Access,
     ApiCall,
-    ListedRuns,
     NotFoundError,
     Route,
-    Scoped,
     everywhere_and_in_one,
     streamed,
 )
 from fournos.history.logs.stored import ContainerLog
-from fournos.history.records import Detail, Document, Identity, Page, Query, Run, RunFilter, Text, api_row
+from fournos.history.records import (
+    Detail,
+    Document,
+    Identity,
+    Page,
+    Parameters,
+    Query,
+    Run,
+    RunFilter,
+    Text,
+    api_row,
+)
 
 if TYPE_CHECKING:
     from fournos.history.api.service import HistoryService
@@ -41,7 +50,7 @@ class Keep:
     reason: Annotated[str, Field(max_length=1024)] = ""
 
 
-class Which(Scoped):
+class Which(Parameters):
     """The kind of a run that is named."""
 
     kind: Text = Field("", description="Kind, where runs of several kinds have this name.")
@@ -89,7 +98,7 @@ def _not_found(asked: str) -> NotFoundError:
 
 
 async def list_runs(service: HistoryService, call: ApiCall) -> Page:
-    filters: ListedRuns = call.parameters
+    filters: RunFilter = call.parameters
     return await (await service.store()).find(Query(call.scope, call.namespace, filters))
 
 
@@ -166,7 +175,7 @@ async def _unpacked(packed: bytes) -> AsyncGenerator[bytes, None]:
 _RUN: Final = "/namespaces/{namespace}/runs/{run}"
 
 ROUTES: Final = (
-    *everywhere_and_in_one("/runs", "listRuns", Access("list"), list_runs, Page, ListedRuns),
+    *everywhere_and_in_one("/runs", "listRuns", Access("list"), list_runs, Page, RunFilter),
     Route("GET", _RUN, "getRun", Access("get"), get_run, Detail, Which),
     Route(
         "GET",
@@ -179,7 +188,7 @@ ROUTES: Final = (
     ),
     Route("PUT", _RUN + "/keep", "keepRun", Access("update", "runs/keep"), keep_run, None, Which, Keep),
     Route("DELETE", _RUN + "/keep", "releaseRun", Access("delete", "runs/keep"), release_run, None, Which),
-    Route("DELETE", _RUN, "deleteRun", Access("delete"), delete_run, None, Scoped),
+    Route("DELETE", _RUN, "deleteRun", Access("delete"), delete_run, None),
     Route(
         "GET", _RUN + "/logs", "listLogs", Access("get", "runs/logs"), list_logs, list[ContainerLog], Which
     ),

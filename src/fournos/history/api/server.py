@@ -34,7 +34,6 @@ from fournos.history.api.routes import (
     NotFoundError,
     RequestTimeoutError,
     Route,
-    Scoped,
     TooManyRequestsError,
     UnavailableError,
     read,
@@ -187,13 +186,10 @@ class HistoryServer:
             job = await own_job(user, self._api)
             namespace, scope = job["metadata"]["namespace"], NO_RUNS
         else:
-            everywhere = isinstance(parameters, Scoped) and parameters.all_clusters
-            scope = await self._authorizer.scope(user, route.access, namespace, all_clusters=everywhere)
+            scope = await self._authorizer.scope(user, route.access, namespace)
             if route.details is not None:
                 with contextlib.suppress(ForbiddenError):
-                    details = await self._authorizer.scope(
-                        user, route.details, namespace, all_clusters=everywhere
-                    )
+                    details = await self._authorizer.scope(user, route.details, namespace)
         return ApiCall(user, scope, parameters, namespace, path, None, request, job, details)
 
     async def _handled(self, route: Route, call: ApiCall, request: web.Request) -> web.StreamResponse:

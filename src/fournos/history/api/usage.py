@@ -15,12 +15,11 @@ from fournos.history.api.routes import (
     BadRequestError,
     NotFoundError,
     Route,
-    Scoped,
     everywhere_and_in_one,
 )
 from fournos.history.api.runs import found
 from fournos.history.estimates import Typical
-from fournos.history.records import PAGE_MAX, Ending, Query, RunFilter, Texts, Time
+from fournos.history.records import PAGE_MAX, Ending, Parameters, Query, RunFilter, Texts, Time
 from fournos.history.store.usage import typical, used
 from fournos.history.usage import Usage
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 PERIOD: Final = timedelta(days=7)
 
 
-class Period(Scoped):
+class Period(Parameters):
     """The period; a run counts with the time within, a running one until now."""
 
     since: Time | None = Field(None, description="Begin (RFC 3339); without it, seven days before the end.")

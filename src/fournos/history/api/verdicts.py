@@ -13,9 +13,9 @@ from fournos.history.api.routes import (
     Access,
     ApiCall,
     InvalidError,
+    NoParameters,
     NotFoundError,
     Route,
-    Scoped,
     everywhere_and_in_one,
 )
 from fournos.history.api.runs import UID, Keep, Which, found
@@ -154,7 +154,12 @@ _RUN: Final = "/namespaces/{namespace}/runs/{run}/acknowledgements"
 
 ROUTES: Final = (
     *everywhere_and_in_one(
-        "/baselines", "listBaselines", Access("list", "baselines"), list_baselines, list[Baseline], Scoped
+        "/baselines",
+        "listBaselines",
+        Access("list", "baselines"),
+        list_baselines,
+        list[Baseline],
+        NoParameters,
     ),
     Route("PUT", _BASELINE, "pinBaseline", Access("update", "runs/baseline"), pin, Baseline, Which, Keep),
     Route("DELETE", _BASELINE, "unpinBaseline", Access("delete", "runs/baseline"), unpin, None, Which),

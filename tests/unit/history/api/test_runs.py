@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from fournos.history.api.routes import ListedRuns, RequestTimeoutError
+from fournos.history.api.routes import RequestTimeoutError
 from fournos.history.api.server import HistoryServer
-from fournos.history.records import Document
+from fournos.history.records import Document, RunFilter
 from fournos.history.store.database import StoreQueryError, StoreUnavailableError
 from tests.unit.history.api.service import Stage, Tokens, run, stage
 
@@ -39,7 +39,7 @@ async def test_all_filters_reach_the_store(here: Stage) -> None:
     (query,) = here.store.queries
     assert query.scope.namespaces == ("uid-perf",)
     assert query.namespace == "perf"
-    assert query.filters == ListedRuns(
+    assert query.filters == RunFilter(
         name="n",
         text="llama",
         limit=7,
