@@ -18,8 +18,8 @@ from fournos.history.blobs import CHUNK, Blobs
 from fournos.history.records import Identity, Record
 from fournos.history.store import HistoryStore
 from fournos.history.store.blobs import BlobRows
-from fournos.history.store.retention import RetentionLimits, erase, expire
-from tests.history import a_run, at, ended, everything
+from fournos.history.store.retention import erase
+from tests.history import a_run, at, ended
 from tests.store.conftest import keys_of
 from tests.store.s3_server import S3Server
 from tests.store.served import served
@@ -85,11 +85,6 @@ async def test_the_same_file_again_is_stored_once_and_another_replaces_it(stage:
     await stage.send("log.txt", b"two")
     assert (await stage.get("/log.txt"))[1] == b"two"
     assert len(await stage.files()) == 1, "nothing refers to the first content any more"
-
-
-async def test_an_empty_file(stage: Stage) -> None:
-    assert (await stage.send("empty", b""))[0] == 200
-    assert (await stage.get("/empty"))[1] == b""
 
 
 async def test_what_is_cut_or_altered_on_the_way_leaves_nothing(stage: Stage) -> None:
@@ -197,14 +192,6 @@ async def test_they_go_with_their_run(stage: Stage) -> None:
         assert response.status == 204
     assert not await stage.files()
     assert (await stage.get())[0] == 404
-
-
-async def test_they_expire_with_their_run(stage: Stage) -> None:
-    await stage.send("log.txt", b"one")
-    (run,) = (await stage.store.find(everything())).runs
-    await stage.store.record(Record(ended(run)))
-    assert await expire(stage.store, stage.blobs, RetentionLimits(runs=0), at(10_000)) == 1
-    assert not await stage.files()
 
 
 async def test_each_namespace_with_runs_is_found_once(store: HistoryStore) -> None:

@@ -128,16 +128,6 @@ async def refused(blobs: Blobs, use: Callable[[Blobs], Awaitable[Any]], expected
 
 
 @pytest.mark.usefixtures("s3_keys")
-async def test_two_prefixes_of_a_bucket_are_two_stores(s3_server: S3Server) -> None:
-    whole = s3_server.place()
-    one, below = open_blobs(whole), open_blobs(f"{whole}/below")
-    await below.write("a/1", b"x")
-    await one.write("b", b"y")
-    assert await keys_of(below) == ["a/1"]
-    assert await keys_of(one) == ["b", "below/a/1"]
-
-
-@pytest.mark.usefixtures("s3_keys")
 async def test_a_bucket_that_is_not_there_is_no_blob_that_is_gone() -> None:
     blobs = open_blobs("s3://no-such-bucket/x")
     words = "s3://no-such-bucket/x: it answers NoSuchBucket"
@@ -162,16 +152,6 @@ async def test_credentials_that_are_refused(
     blobs = open_blobs(s3_server.place())
     assert f"it answers {code}" in await refused(blobs, Blobs.check, BlobsUsageError)
     assert code in await refused(blobs, lambda blobs: blobs.delete(["run/logs/0"]), BlobsUnavailableError)
-
-
-async def test_no_credentials(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in s3_server.variables():
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server.endpoint)
-    # Nothing listens there: the address of a cloud's metadata may be anything where tests run.
-    monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:9")
-    (warning,) = await open_blobs(s3_server.place()).check()
-    assert "no credentials are found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in warning
 
 
 @pytest.mark.usefixtures("s3_keys")

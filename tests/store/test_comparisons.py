@@ -127,22 +127,6 @@ async def test_of_two_runs_of_a_schedule_its_change_is_the_first_difference(stag
     assert second.path == "engine.driver"
 
 
-async def test_other_hardware_is_not_judged_unless_asked(stage: Stage) -> None:
-    for number in range(12):
-        await stage.run(number, 100 + number % 3)
-    await stage.run(21, 50, gpus=8)
-    found = await stage.history.compare("job-0", "job-21")
-    assert not found.comparable and not found.regressed
-    assert (await stage.history.compare("job-0", "job-21", across=True)).regressed
-
-
-async def test_few_runs_are_not_enough_history(stage: Stage) -> None:
-    await stage.run(1, 100)
-    await stage.run(2, 50)
-    found = await stage.history.compare("job-1", "job-2")
-    assert [cell.verdict for cell in found.rows[0].cells] == [KpiVerdict.REFERENCE, KpiVerdict.NO_HISTORY]
-
-
 async def test_a_run_that_does_not_exist(stage: Stage) -> None:
     await stage.run(1, 100)
     with pytest.raises(MissingError, match="job-9"):

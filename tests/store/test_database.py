@@ -15,13 +15,11 @@ from typing import Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from devcluster import DevclusterError
 from devcluster.postgres import Postgres
 from fournos.history.blobs import open_blobs
-from fournos.history.recorder.database import DatabaseArchive
 from fournos.history.records import Document, Record
 from fournos.history.store import (
     HistoryStore,
@@ -52,28 +50,6 @@ async def test_opening_again_changes_nothing(empty_url: str) -> None:
         await store.record(Record(FULL))
     async with await HistoryStore.open(empty_url) as store:
         assert await store.get(FULL.identity) == FULL
-
-
-def test_the_files_of_the_revisions_are_named_by_them_in_their_order() -> None:
-    scripts = ScriptDirectory(str(Path(database.__file__).parent / "migrations"))
-    walked = [each.revision for each in scripts.walk_revisions()]
-    assert database.revisions() == walked[::-1]
-
-
-@pytest.mark.parametrize("empty_url", ["sqlite"], indirect=True)
-async def test_alembic_is_not_loaded_where_no_revision_is_missing(empty_url: str) -> None:
-    await (await HistoryStore.open(empty_url)).close()
-    program = f"""
-import asyncio, sys
-from fournos.history.store import HistoryStore
-async def opened():
-    await (await HistoryStore.open({empty_url!r})).close()
-asyncio.run(opened())
-print(*(name for name in ("alembic", "mako", "pygments") if name in sys.modules))
-"""
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=subprocess.PIPE)
-    assert (await process.communicate())[0].split() == []
-    assert process.returncode == 0
 
 
 @pytest.mark.parametrize("empty_url", ["postgresql"], indirect=True)
@@ -141,30 +117,6 @@ async def test_postgresql_gone_and_back(store: HistoryStore, postgres: Postgres,
         await asyncio.to_thread(postgres.start)
     assert await store.record(Record(a_run(2)))
     assert [run.name for run in (await store.find(everything())).runs] == ["job-2", "job-1"]
-
-
-@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
-async def test_a_replica_is_ready_while_postgresql_answers(url: str, postgres: Postgres) -> None:
-    """Also one that does not record: it opens the database by itself."""
-    archive = DatabaseArchive(url)
-    await archive._look()
-    assert archive.problems() == []
-    await asyncio.to_thread(postgres.stop)
-    try:
-        await archive._look()
-        (problem,) = archive.problems()
-        assert problem.startswith("history: the history's database does not answer (")
-        assert "fournos@" not in problem and str(postgres.directory) not in problem
-    finally:
-        await asyncio.to_thread(postgres.start)
-    await archive._look()
-    assert archive.problems() == []
-    await archive.close()
-
-
-async def test_postgresql_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(StoreUnavailableError, match="does not answer"):
-        await HistoryStore.open(f"postgresql://fournos@/history?host={tmp_path}")
 
 
 async def test_sqlite_that_another_process_holds(tmp_path: Path) -> None:
@@ -301,21 +253,6 @@ async def test_two_processes_write_sqlite_in_turns(tmp_path: Path) -> None:
     async with await HistoryStore.open(url) as store, await HistoryStore.open(url) as other:
         await asyncio.gather(*((store, other)[n % 2].record(Record(a_run(n))) for n in range(20)))
         assert len((await store.find(everything())).runs) == 20
-
-
-async def test_clocks_that_jump(store: HistoryStore) -> None:
-    tomorrow = a_run(1, submitted_at=at(10**9))
-    long_ago = a_run(2, submitted_at=at(-2 * 10**9))
-    backwards = replace(ended(a_run(3)), started_at=at(50), ended_at=at(3))
-    for run in (tomorrow, long_ago, backwards):
-        assert await store.record(Record(run))
-        assert await store.get(run.identity) == run
-    assert [run.name for run in (await store.find(everything())).runs] == ["job-1", "job-3", "job-2"]
-    first = await store.find(everything(limit=1))
-    assert [run.name for run in (await store.find(everything(cursor=first.cursor))).runs] == [
-        "job-3",
-        "job-2",
-    ]
 
 
 async def test_a_run_deleted_while_it_is_recorded(store: HistoryStore, tmp_path: Path) -> None:

@@ -8,20 +8,12 @@ from typing import Any
 
 from sqlalchemy import select, text
 
-from fournos.history.compare.comparison import KpiVerdict, compare
-from fournos.history.compare.differences import ComparedRun
-from fournos.history.fingerprint import Fingerprint
 from fournos.history.records import ALL_RUNS, NO_RUNS, Record, Run, Scope
-from fournos.history.regressions.judge import judge
-from fournos.history.regressions.review import Acknowledgement, covering
-from fournos.history.regressions.series import Basis, Kind, SeriesState
-from fournos.history.results.models import Kpi, Received, Test, series_id
+from fournos.history.results.models import Kpi, Received, Test
 from fournos.history.store import HistoryStore
 from fournos.history.store.results import Results
 from fournos.history.store.schema import kpi_values
-from fournos.history.store.schema import tests as tests_table
 from fournos.history.store.verdicts import Verdicts
-from fournos.systems.jobs.names import CONFIRMS_LABEL
 from tests.history import CLUSTER, NAMESPACE_UID, a_run, at, ended
 
 PRINT = "f00d"
@@ -93,14 +85,6 @@ async def test_a_run_has_a_limit(store: HistoryStore) -> None:
     assert await results.put(run.identity, [again], at(0)) == Received(replaced=1)
 
 
-async def test_results_go_with_their_run(store: HistoryStore) -> None:
-    run = await a_run_with(store, 0, FULL)
-    await store.execute(text("DELETE FROM runs"))
-    for table in (tests_table, kpi_values):
-        assert await store.rows(select(table)) == []
-    assert await Results(store).of(run.identity) == ()
-
-
 async def test_a_series_holds_what_is_comparable(store: HistoryStore) -> None:
     for number in range(4):
         await a_run_with(store, number, record(kpi(100.0 + number), timestamp=at(number)))
@@ -163,80 +147,6 @@ async def test_other_namespaces_are_not_read(store: HistoryStore) -> None:
     assert {len(kpis) for kpis in (await results.earlier(PRINT, Scope((NAMESPACE_UID,)))).values()} == {1}
     await verdicts.pin(a_run(1).identity, by="me", reason="x", now=at(0))
     assert await verdicts.baseline(NAMESPACE_UID, PRINT) is None
-
-
-async def test_from_the_store_to_a_verdict(store: HistoryStore) -> None:
-    """What was pushed is compared and judged, and a repeat is known by its label."""
-    values = [100 + (number % 5) * 0.5 for number in range(20)]
-    for number, value in enumerate([*values, 70.0]):
-        await a_run_with(
-            store, number, record(kpi(value), curve((1, value), (2, value)), timestamp=at(number))
-        )
-    suspect = a_run(20)
-    for number in (21, 22):
-        await a_run_with(
-            store,
-            number,
-            record(kpi(70.5), timestamp=at(number)),
-            labels={CONFIRMS_LABEL: suspect.identity.uid},
-        )
-    results = Results(store)
-    (found,) = judge(await results.series(PRINT, ALL_RUNS)).findings
-    assert (found.kind, found.state, found.run) == (
-        Kind.REGRESSION,
-        SeriesState.CONFIRMED,
-        suspect.identity.text,
-    )
-    assert found.basis is Basis.CHANGE_POINT
-
-    subjects = [
-        ComparedRun(run.name, Fingerprint(), await results.of(run.identity)) for run in (a_run(0), suspect)
-    ]
-    history = await results.earlier(PRINT, ALL_RUNS, without=[a_run(0).identity, suspect.identity])
-    assert len(history[series_id(PRINT, subjects[0].tests[0], subjects[0].tests[0].kpis[0])]) == 21
-    compared = compare(subjects, history, fingerprint=PRINT)
-    rows = {row.key.kpi_id: row.cells[1].verdict for row in compared.rows}
-    assert rows == {"throughput": KpiVerdict.WORSE, "scaling": KpiVerdict.WORSE}
-
-
-async def test_baselines(store: HistoryStore) -> None:
-    first, second = await a_run_with(store, 0, FULL), await a_run_with(store, 1, FULL)
-    verdicts = Verdicts(store)
-    assert await verdicts.pin(first.identity, by="alice", reason="release 1", now=at(10))
-    found = await verdicts.baseline(NAMESPACE_UID, PRINT)
-    assert found
-    assert (found.run, found.by, found.reason) == (first, "alice", "release 1")
-    assert await store.kept([first.identity, second.identity]) == {first.identity}
-    assert await verdicts.pin(second.identity, by="bob", reason="release 2", now=at(11))
-    found = await verdicts.baseline(NAMESPACE_UID, PRINT)
-    assert found
-    assert found.run == second
-    assert not await verdicts.unpin(first.identity)
-    assert await verdicts.unpin(second.identity)
-    assert not await verdicts.unpin(second.identity)
-    assert await verdicts.baseline(NAMESPACE_UID, PRINT) is None
-    without = a_run(5)
-    await store.record(Record(without))
-    assert not await verdicts.pin(without.identity, by="bob", reason="x", now=at(11))
-
-
-async def test_acknowledgements_outlive_their_runs(store: HistoryStore) -> None:
-    for number in range(30):
-        value = 100.0 + number % 3 if number < 20 else 80.0 + number % 3
-        await a_run_with(store, number, record(kpi(value), timestamp=at(number)))
-    (one,) = await Results(store).series(PRINT, ALL_RUNS)
-    (finding,) = judge([one]).findings
-    verdicts = Verdicts(store)
-    made = Acknowledgement.of(finding, "wanted", "alice", at(99))
-    await verdicts.acknowledge(NAMESPACE_UID, made)
-    await store.execute(text("DELETE FROM runs WHERE name IN ('job-20', 'job-3')"))
-    (again,) = await Results(store).series(PRINT, ALL_RUNS)
-    (later,) = judge([again]).findings
-    known = await verdicts.acknowledged([again.id], Scope((NAMESPACE_UID,)))
-    assert known == [made]
-    assert covering(later, again, known) == made
-    assert await verdicts.acknowledged([again.id], Scope(("other",))) == []
-    assert await verdicts.acknowledged([], ALL_RUNS) == []
 
 
 async def test_a_series_is_read_by_its_index(store: HistoryStore) -> None:

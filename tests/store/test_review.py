@@ -12,7 +12,6 @@ from fournos.engine.runtime.metrics import RUNTIME, Metrics
 from fournos.history import metrics as table
 from fournos.history.recorder.database import DatabaseArchive
 from fournos.history.records import Document, Identity, Record
-from fournos.history.regressions.review import CONFIRMING, Acknowledgement
 from fournos.history.regressions.series import Finding
 from fournos.history.results.read import read_file
 from fournos.history.store import HistoryStore
@@ -25,7 +24,7 @@ from fournos.history.store.verdicts import (
     watch_results,
 )
 from fournos.systems.jobs.names import CONFIRMS_LABEL
-from tests.history import NAMESPACE_UID, a_run, at, ended
+from tests.history import a_run, at, ended
 from tests.waiting import until
 
 FILE = "tests: [{{labels: {{m: x}}, kpis: [{{kpi_id: t, value: {}, unit: s, higher_is_better: {}}}]}}]"
@@ -61,12 +60,6 @@ async def test_a_drop_is_suspected_and_noise_is_not(store: HistoryStore) -> None
     await history(store)
     assert not await suspects_regression(store, await measured(store, 20, 101))
     assert await suspects_regression(store, await measured(store, 21, 60))
-
-
-async def test_an_improvement_is_not_run_again(store: HistoryStore) -> None:
-    await history(store, better="false")
-    assert not await suspects_regression(store, await measured(store, 20, 60, better="false"))
-    assert await suspects_regression(store, await measured(store, 21, 160, better="false"))
 
 
 async def test_what_is_not_compared(store: HistoryStore) -> None:
@@ -112,17 +105,6 @@ async def test_each_namespace_is_judged_by_its_own_runs(store: HistoryStore) -> 
     assert await standings(store, at(60 + 86400 * 100), cluster="here") == {}, "a benchmark that is over"
 
 
-async def test_reruns_hold_a_suspicion_until_they_have_ended(store: HistoryStore) -> None:
-    await history(store)
-    bad = await measured(store, 20, 60)
-    rerun = a_run(21, identity=type(bad)("here", "bench", "r1"), labels={CONFIRMS_LABEL: bad.uid})
-    await store.record(Record(rerun))
-    assert await groups(store) == {"bench": [(("Regression", CONFIRMING),)]}
-    for number, uid in ((21, "r1"), (22, "r2")):
-        await measured(store, number, 61, uid=uid, labels={CONFIRMS_LABEL: bad.uid}, resource_version=500)
-    assert await groups(store) == {"bench": [(("Regression", "Confirmed"),)]}
-
-
 @pytest.mark.parametrize(("image", "state"), [("sha256:aaaa", "Confirmed"), ("sha256:bbbb", "Suspected")])
 async def test_a_rerun_with_another_image_confirms_nothing(
     store: HistoryStore, image: str, state: str
@@ -141,14 +123,6 @@ async def test_a_rerun_with_another_image_confirms_nothing(
     assert await groups(store) == {"bench": [(("Regression", state),)]}
     (finding,) = await findings(store, bad)
     assert ("run/main aaaa -> bbbb" in finding.uncounted) is (state == "Suspected")
-
-
-async def test_what_is_acknowledged_is_quiet(store: HistoryStore) -> None:
-    await history(store)
-    bad = await measured(store, 20, 60)
-    (finding,) = await findings(store, bad)
-    await Verdicts(store).acknowledge(NAMESPACE_UID, Acknowledgement.of(finding, "meant", "me", at(30)))
-    assert await groups(store) == {"bench": [()]}
 
 
 async def test_the_metrics_are_set_by_the_leader(store: HistoryStore) -> None:

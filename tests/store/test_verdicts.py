@@ -106,24 +106,6 @@ async def test_a_baseline_never_expires_even_without_its_mark(stage: Stage, blob
     assert await names(stage) == []
 
 
-async def test_a_pin_is_one_transaction(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    await stage.run(1, 100)
-    run = (await stage.history.run("job-1")).run
-    await stage.history.keep(run, reason="mine")
-    await stage.history.pin(run, reason="release")
-    found = await stage.store.rows(text("SELECT reason FROM keeps"))
-    assert [row.reason for row in found] == ["mine"], "a mark of somebody else stays as it is"
-    other = (await stage.history.run("job-1")).run
-    await stage.history.release(other)
-    await stage.history.unpin(other)
-
-    await stage.store.execute(text("ALTER TABLE keeps RENAME TO elsewhere"))
-    with pytest.raises(Exception, match="history"):
-        await stage.history.pin(run)
-    await stage.store.execute(text("ALTER TABLE elsewhere RENAME TO keeps"))
-    assert await stage.history.baselines() == [], "nothing is pinned without its mark"
-
-
 async def test_rights_of_their_own(stage: Stage, reviews: Reviews) -> None:
     await stage.run(1, 100)
     run = (await stage.history.run("job-1")).run

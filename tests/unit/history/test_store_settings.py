@@ -33,19 +33,6 @@ def test_a_password_in_the_url_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> 
     assert "hunter2" not in repr(settings)
 
 
-def test_a_negative_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FOURNOS_HISTORY_RETENTION_DAYS", "-1")
-    with pytest.raises(ValidationError):
-        StoreSettings()
-
-
-def test_the_directory_holds_the_database_and_the_blobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FOURNOS_HISTORY_DIRECTORY", "/data")
-    settings = StoreSettings()
-    assert settings.database_url == "sqlite:////data/history.db"
-    assert settings.blob_place == "/data/blobs"
-
-
 def test_each_limit_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("RETENTION_DAYS", "7"), ("RETENTION_RUNS", "5"), ("NAMESPACE_MB", "3")):
         monkeypatch.setenv(f"FOURNOS_HISTORY_{name}", value)

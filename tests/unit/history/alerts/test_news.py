@@ -149,13 +149,6 @@ def test_what_changed_whose_run_it_is_and_how_to_look() -> None:
     assert found["commands"][0] in data["text"]
 
 
-def test_an_improvement_is_one() -> None:
-    (news,) = due(judged(series(*DROP, better=False)), [], NOW)
-    data = of(news)
-    assert data["fournos"]["state"] == "Improved"
-    assert "better" in data["text"]
-
-
 def test_a_run_that_has_expired_has_its_uid() -> None:
     found = of(drop(), NewsContext(None))["fournos"]
     assert (found["run"]["name"], found["run"]["owner"]) == ("12", "")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from fournos.history.compare.comparison import compare
 from fournos.history.compare.differences import (
     ComparedRun,
@@ -44,26 +42,6 @@ def test_a_changed_schedule_is_the_first_difference_in_every_format() -> None:
     for name in ("text", "json"):
         text = FORMATS[name](compare(runs, {}))
         assert text.index("schedule nightly was changed (generation 3 → 4)") < text.index("env.A"), name
-
-
-def test_of_several_runs_each_generation_is_named_once() -> None:
-    runs = [
-        scheduled("a", "3"),
-        scheduled("b", "3"),
-        scheduled("c", ""),
-        scheduled("d", "5"),
-        scheduled("e", "7", "uid-weekly"),
-    ]
-    assert first(*runs) == "schedule nightly was changed (generation 3 → 5): 3 | 3 | - | 5 | -"
-
-
-@pytest.mark.parametrize(
-    "others",
-    [[scheduled("b", "3")], [scheduled("b", "")], [scheduled("b", "4", "uid-again")]],
-    ids=["same generation", "submitted by somebody", "another schedule of that name"],
-)
-def test_nothing_is_said_of_a_schedule_that_was_not_changed(others: list[ComparedRun]) -> None:
-    assert first(scheduled("a", "3"), *others).startswith("pipeline: ")
 
 
 def test_the_origin_is_read_from_what_the_operator_writes() -> None:

@@ -122,31 +122,6 @@ def test_results_of_a_task_that_somebody_else_made_are_not_the_job_s(adopted: st
     assert ["TaskRun job-post" in one.message for one in returned.problems] == [True][: bool(adopted)]
 
 
-def test_results_of_an_evicted_attempt_are_not_the_run_s() -> None:
-    """Neither its PipelineRun, which may still be there, nor its tasks count."""
-
-    def owned(name: str, uid: str, owner: str, **labels: str) -> dict[str, Any]:
-        owners = [{"kind": "X", "name": "x", "uid": owner, "controller": True}]
-        return {"name": name, "uid": uid, "labels": labels, "ownerReferences": owners}
-
-    runs, tasks = [], []
-    for number in (1, 2):
-        name, results = f"job-{number}", [{"name": RESULT_NAME, "value": {f"kpi{number}": "5"}}]
-        child = {"kind": "TaskRun", "name": f"{name}-run", "pipelineTaskName": "run"}
-        plan = {"tasks": [{"name": "run", "taskRef": {"name": "run", "kind": "Task"}}]}
-        status = {"pipelineSpec": plan, "childReferences": [child], "results": results}
-        runs.append({"metadata": owned(name, f"r{number}", "u"), "status": status})
-        spec, meta = {"taskRef": {"name": "run", "kind": "Task"}}, owned(f"{name}-run", "t", f"r{number}")
-        tasks.append({"metadata": meta, "spec": spec, "status": {"results": results}})
-    job = {
-        "metadata": {"name": "job", "namespace": "n", "uid": "u"},
-        "status": {"phase": "Succeeded", "pipelineRun": "job-2", "attempt": 2},
-    }
-    found = Children(runs=tuple(runs), task_runs=tuple(map(project_task_run, tasks)))
-    returned = results_of(ObservedObject(Key("n", "job"), FOURNOS_JOB, obj=job, children=found))
-    assert [kpi.kpi_id for record in returned.tests for kpi in record.kpis] == ["kpi2"]
-
-
 def test_a_lock_starts_nothing() -> None:
     begin, now = datetime(2030, 1, 1, tzinfo=UTC), datetime(2030, 1, 1, 1, tzinfo=UTC)
     job: dict[str, Any] = {

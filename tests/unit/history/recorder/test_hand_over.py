@@ -58,13 +58,6 @@ async def test_without_hearth_the_flavor_names_the_class_of_its_cluster() -> Non
     assert recorded["cluster_class"] == "lab"
 
 
-async def test_the_recorder_writes_one_scalar_once() -> None:
-    story = Story()
-    life = await story.run()
-    assert len(_ends(story)) == 1, "the end is committed once"
-    assert len(archived_in(life.server)) == 1
-
-
 async def test_a_job_is_handed_over_after_its_finalizer_is_off_so_no_write_meets_a_conflict() -> None:
     life = await Story().run()
     lives = [change.object for change in life.server.history if change.resource == FOURNOS_JOB]

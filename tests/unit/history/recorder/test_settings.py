@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.values import creation_time
 from fournos.engine.runtime.clock import SystemClock
 from fournos.engine.runtime.metrics import Metrics
@@ -57,18 +57,6 @@ def a_run(uid: str = "u1") -> Run:
     return Run(Identity("c", "bench", uid), "AppWrapper", "w", "n", now, now, 7)
 
 
-async def test_the_database_is_that_of_the_url(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    file = tmp_path / "deep" / "history.db"
-    monkeypatch.setenv("FOURNOS_HISTORY_URL", f"sqlite:///{file}")
-    archive = DatabaseArchive(HistorySettings().database_url)
-    assert not file.exists(), "a standby opens none"
-    assert await archive.record(Record(a_run()))
-    assert file.exists()
-    assert (await archive.get(a_run().identity)) == a_run()
-    assert [one.identity.uid async for one in archive.open_runs("c", "AppWrapper")] == ["u1"]
-    await archive.close()
-
-
 async def test_changes_within_the_interval_are_written_together() -> None:
     story = Story(tekton=lambda: Tekton(endless={"job"}))
     life = await story.run()
@@ -77,10 +65,6 @@ async def test_changes_within_the_interval_are_written_together() -> None:
     assert len(others) == 1, "the phases of the first seconds are one record"
     assert story.row.phase == "Running"
     assert story.row.submitted_at == creation_time(job(life.server))
-
-
-def test_the_kinds_by_default() -> None:
-    assert APPWRAPPER in HistorySettings().resources()
 
 
 async def test_the_replica_that_records_deletes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -144,15 +128,3 @@ async def test_confirmed_changes_go_to_the_webhook(
     await made.send(news, NewsContext(None))
     ((url, content),) = posts
     assert url == "https://hooks.example.com/services/x" and b"Regression confirmed" in content
-
-
-async def test_messages_link_to_the_page(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, posts: list[tuple[str, bytes]]
-) -> None:
-    monkeypatch.setenv("FOURNOS_HISTORY_WEBHOOK_URL_FILE", str(tmp_path / "url"))
-    monkeypatch.setenv("FOURNOS_HISTORY_PAGE_URL", "https://fournos.example.com")
-    made = webhook(monkeypatch)
-    assert made is not None
-    (news,) = due(judged(series(*DROP)), [], NOW)
-    await made.send(news, NewsContext(None))
-    assert b"https://fournos.example.com/trends/" in posts[0][1]

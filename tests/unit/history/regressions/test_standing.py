@@ -15,10 +15,9 @@ from fournos.history.regressions.review import (
     Acknowledgement,
     SeriesReview,
     Standing,
-    counts,
     standing,
 )
-from fournos.history.regressions.series import Kind, Point, Series
+from fournos.history.regressions.series import Point, Series
 from fournos.systems.schedules.names import SCHEDULE_LABEL
 from tests.unit.cli.test_stored import run
 
@@ -44,28 +43,11 @@ def of(
     return standing(SeriesReview(run("newest"), found, judge(found), known), under_way, now)
 
 
-def test_noise_is_nothing() -> None:
-    assert of(series(*QUIET)) == Standing()
-
-
 def test_a_suspicion_is_held_while_its_reruns_are_under_way() -> None:
     bad = series(*QUIET, 60.0)
     assert of(bad).groups == (("Regression", "Suspected"),)
     assert of(bad, under_way=frozenset({"c/n/12"})).groups == (("Regression", CONFIRMING),)
     assert of(bad, under_way=frozenset({"c/n/3"})).groups == (("Regression", "Suspected"),)
-
-
-def repeated(*values: float) -> Series:
-    bad = series(*QUIET, 60.0)
-    more = tuple(
-        Point(f"c/n/r{number}", NOW, value, confirms="c/n/12") for number, value in enumerate(values)
-    )
-    return Series(bad.id, bad.kpi_id, bad.points + more, bad.unit, bad.higher_is_better)
-
-
-def test_the_reruns_decide() -> None:
-    assert of(repeated(61.0, 60.5)).groups == (("Regression", "Confirmed"),)
-    assert of(repeated(100.0, 99.5)).groups == (), "refuted"
 
 
 def test_one_cause_of_many_kpis_counts_once_and_improvements_count() -> None:
@@ -97,13 +79,6 @@ def test_the_schedule_is_that_of_the_newest_run() -> None:
     newest = replace(run("newest"), labels={SCHEDULE_LABEL: "nightly"})
     found = [series(*QUIET)]
     assert standing(SeriesReview(newest, found, judge(found), ()), frozenset(), NOW).schedule == "nightly"
-
-
-@pytest.mark.parametrize("kind", Kind)
-def test_counts_have_each_state(kind: Kind) -> None:
-    found = [Standing((("Regression", "Suspected"), ("Regression", CONFIRMING))), Standing(silent=3)]
-    expected = 1 if kind is Kind.REGRESSION else 0
-    assert counts(kind, found) == {"Suspected": expected, CONFIRMING: expected, "Confirmed": 0}
 
 
 def test_the_metrics_by_namespace_and_those_of_a_namespace_that_is_gone() -> None:
