@@ -56,9 +56,7 @@ def test_a_quantity_is_bounded_and_can_be_computed_with(text: str) -> None:
     assert quantity_of(f"{amount:f}") == amount
 
 
-@pytest.mark.parametrize(
-    "value", [None, "", "x", [], {"a": 1}, True, LONG, "1e9999999999", 1e300, float("nan")]
-)
+@pytest.mark.parametrize("value", [None, "", "x", [], {"a": 1}, True, LONG, "1e9999999999", float("nan")])
 def test_what_is_no_quantity_counts_nothing_and_raises_nothing(value: object) -> None:
     assert quantity_of(value) == 0
 
