@@ -249,7 +249,6 @@ def _rewritten(job: GenericJob, workload: Obj, inputs: QueueInputs) -> Ensured:
     spec = {
         "maximumExecutionTimeSeconds": None,
         "priorityClassRef": None,
-        "priority": None,
         **rebuilt["spec"],
     }
     text = f"Updated not matching Workload for suspended job: {key_of(workload)}"

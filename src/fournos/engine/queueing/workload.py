@@ -83,16 +83,16 @@ def build(request: WorkloadRequest) -> Obj:
     """Returns the Workload to create.
 
     `priorityClassRef` is set together with `priority`: the API refuses a reference without the value, and
-    ignores the `priorityClassName` of v1beta1.
+    ignores the `priorityClassName` of v1beta1.  `priority` is never left out: the visibility API of Kueue up
+    to 0.18.5, and of 0.19.0 and 0.19.1, answers nothing for a queue with a Workload that has none.
     """
     spec: dict[str, object] = {
         "queueName": request.queue,
         "podSets": [_pod_set(pod_set) for pod_set in request.pod_sets],
     }
-    if request.priority:
-        if request.priority.reference:
-            spec["priorityClassRef"] = request.priority.reference
-        spec["priority"] = request.priority.value
+    if request.priority and request.priority.reference:
+        spec["priorityClassRef"] = request.priority.reference
+    spec["priority"] = request.priority.value if request.priority else 0
     if request.max_execution_seconds:
         spec["maximumExecutionTimeSeconds"] = request.max_execution_seconds
     metadata: dict[str, object] = {

@@ -42,7 +42,8 @@ def remote_workload(workload: Obj, *, worker: str, origin: str, attempt: str) ->
     meta = workload["metadata"]
     labels = {name: value for name, value in (meta.get("labels") or {}).items() if name != JOB_UID_LABEL}
     here = ("active", "maximumExecutionTimeSeconds")
-    spec = {name: value for name, value in workload["spec"].items() if name not in here}
+    own = {name: value for name, value in workload["spec"].items() if name not in here}
+    spec = {"priority": 0, **own}  # without one, Kueue's visibility API would fail for the whole queue
     return {
         "apiVersion": WORKLOAD.api_version,
         "kind": WORKLOAD.kind,

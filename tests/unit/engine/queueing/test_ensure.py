@@ -137,9 +137,9 @@ def test_one_that_goes_without_our_finalizer_is_not_there() -> None:
 def test_a_waiting_one_is_rewritten_in_place() -> None:
     waiting = other()
     job = Toy(labels={QUEUE: "lq", PRIORITY: "high"})
-    spec = made(Toy())["spec"]
+    spec = {name: value for name, value in made(Toy())["spec"].items() if name != "priority"}
     assert found(job, waiting) == Ensured(
-        steps=(patch(waiting, maximumExecutionTimeSeconds=None, **priority("high", 1000), **spec),),
+        steps=(patch(waiting, maximumExecutionTimeSeconds=None, **spec, **priority("high", 1000)),),
         event="UpdatedWorkload",
         message="Updated not matching Workload for suspended job: ns/other",
     )

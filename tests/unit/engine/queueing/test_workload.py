@@ -225,7 +225,7 @@ def test_a_workload_has_what_is_requested_and_nothing_empty() -> None:
             "labels": {"a": "b", "kueue.x-k8s.io/queue-name": "lq"},
             "ownerReferences": [OWNER],
         },
-        "spec": {"queueName": "lq", "podSets": []},
+        "spec": {"queueName": "lq", "podSets": [], "priority": 0},
     }
     full = build(
         request(

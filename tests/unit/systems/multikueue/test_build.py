@@ -58,7 +58,7 @@ def test_a_copy_of_a_workload_has_no_owner_no_finalizer_and_no_status() -> None:
             "labels": {"team": "a", names.ORIGIN_LABEL: "here"},
             "annotations": {"note": "b", **BOUND, names.WORKLOAD_UID: "u1"},
         },
-        "spec": {"queueName": "lq"},
+        "spec": {"priority": 0, "queueName": "lq"},
     }
 
 
@@ -133,7 +133,10 @@ def test_the_time_of_a_job_is_limited_by_its_manager_alone() -> None:
     label = "kueue.x-k8s.io/max-exec-time-seconds"
     meta = {**META, "labels": {label: "60"}}
     own = {"metadata": META, "spec": {"queueName": "lq", "maximumExecutionTimeSeconds": 60}}
-    assert remote_workload(own, worker="a", origin="here", attempt="1")["spec"] == {"queueName": "lq"}
+    assert remote_workload(own, worker="a", origin="here", attempt="1")["spec"] == {
+        "priority": 0,
+        "queueName": "lq",
+    }
     copy = mirror({"metadata": meta, "spec": {}}, TOY, workload="w", worker="a", origin="o", attempt="1")
     assert label not in copy["metadata"]["labels"]
 
