@@ -16,8 +16,7 @@ from fournos.cli.command import Cli
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.find import NameArgument, find_job
 from fournos.client.history import AsyncHistory
-from fournos.client.history_logs import LogSelection, lines_or
-from fournos.client.logs import LogLine, live_lines
+from fournos.client.logs import LogLine, LogSelection, lines_or, live_lines
 from fournos.insight.errors import MissingError, NoLogError
 from fournos.insight.failure import WantedLogs
 from fournos.insight.values import uid_of

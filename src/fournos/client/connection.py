@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
-from weakref import WeakSet
 
 from fournos.client.errors import translated
 from fournos.client.views import View, html_table
@@ -124,12 +122,11 @@ class ClientConnection:
     ) -> None:
         self._own: HttpClient | None = None
         self._asked = namespace
-        self._credentials: Credentials | None = None
         default = "default"
         if api is None:
-            self._credentials = credentials or _credentials(kubeconfig, context, inside=in_cluster)
-            default = self._credentials.namespace
-            api = self._own = _opened(self._credentials)
+            found = credentials or _credentials(kubeconfig, context, inside=in_cluster)
+            default = found.namespace
+            api = self._own = HttpClient(found, name="client", qps=_QPS, burst=_QPS)
         self.api: Api = api
         self.watches = Watches(api)
         self.namespace: str = namespace or source.jobs_namespace() or default
@@ -138,7 +135,6 @@ class ClientConnection:
         self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
         self.dial: Dial = dial
         self._patience = patience
-        _CONNECTIONS.add(self)
         self._has_history = True
         """False once the API server has answered that it has none."""
 
@@ -154,13 +150,6 @@ class ClientConnection:
         """Closes the connection.  A connection that the caller passed as `api` stays open."""
         if self._own is not None:
             await self._own.close()
-
-    def _reopen(self) -> None:
-        """Opens connections of its own in a forked process.  A connection that was passed as `api` stays."""
-        if self._credentials is not None and self._own is not None:
-            self._own.abandon()
-            self.api = self._own = _opened(self._credentials)
-        self.watches = Watches(self.api)
 
     @property
     def history(self) -> AsyncHistory:
@@ -211,19 +200,6 @@ class ClientConnection:
 
         place(body, asked=self._asked, otherwise=self.namespace, asker=("the client", "namespace="))
         return body
-
-
-def _opened(credentials: Credentials) -> HttpClient:
-    return HttpClient(credentials, name="client", qps=_QPS, burst=_QPS)
-
-
-def _reopen_all() -> None:
-    for connection in tuple(_CONNECTIONS):
-        connection._reopen()
-
-
-_CONNECTIONS: Final[WeakSet[ClientConnection]] = WeakSet()
-os.register_at_fork(after_in_child=_reopen_all)
 
 
 def by_phase(handles: Iterable[V], phase: str | Sequence[str]) -> Handles[V]:

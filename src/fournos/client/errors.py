@@ -1,27 +1,4 @@
-"""The exceptions of the client.  `message` is the problem and `fix` is what to do about it.
-
-FournosError
-├── ManifestError           the job would be refused; `violations` names the fields
-├── KeyConflict             the key was used for another spec
-├── MissingError            no object has this name
-│   ├── NotThereError       the API server answers that there is none
-│   └── DeletedError        the object was deleted, or another object has its name
-├── NoHistoryError          the cluster has no history
-├── NoLogError              no log exists for the request
-├── JobFailed               `failure` has the category and the first error
-├── JobStopped
-├── ObjectFailed            an object of another kind has failed
-├── WaitTimeout             the timeout expired; the operation continues
-├── NotEndedError           the operation requires a job that has ended
-├── EndedError              the object has ended: what was asked for is no longer possible
-└── ApiError                the API server refuses or does not answer; `cause` is the KubeError
-    ├── NotAllowedError     missing permission, or no valid credentials
-    ├── NotInstalledError   the kind is not served
-    ├── RefusedError        the API server refuses the content
-    ├── ConflictError       the object changed at the same time
-    │   └── NameTakenError  another object has the name
-    └── UnreachableError    no answer: a write may have been applied
-"""
+"""The exceptions of the client, all of them FournosErrors: `message` is the problem, `fix` what to do."""
 
 from __future__ import annotations
 

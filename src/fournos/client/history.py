@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 from urllib.parse import quote, urlencode
 
-from fournos.client.errors import MissingError, typed, typed_iterator
-from fournos.client.history_logs import AsyncLogs
+from fournos.client.errors import MissingError, NoLogError, typed, typed_iterator
 from fournos.client.history_requests import (
     PREFIX,
     AsyncRuns,
@@ -20,6 +20,7 @@ from fournos.client.history_requests import (
     parsed,
     times,
 )
+from fournos.client.logs import LogLine, LogSelection
 from fournos.client.synchronous import blocking, iterating
 from fournos.history.records import Document, Run
 from fournos.insight.errors import FournosError
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from fournos.history.artifacts import Artifact
     from fournos.history.compare.comparison import Comparison
     from fournos.history.estimates import Typical
+    from fournos.history.logs.stored import ContainerLog
     from fournos.history.records import Detail
     from fournos.history.regressions.benchmark import Benchmark
     from fournos.history.regressions.review import Baseline
@@ -173,7 +175,7 @@ class AsyncVerdicts(HistoryRequests):
         return f"{self._path(name, namespace)}/acknowledgements?{urlencode({'kpi': kpi})}"
 
 
-class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
+class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncUploads):
     """Reads the history of a cluster.  All methods raise NoHistoryError if it has none."""
 
     @typed
@@ -361,6 +363,61 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads):
             async with aclosing(await self._read(lambda: self._api.raw_stream(where))) as pieces:
                 async for piece in pieces:
                     yield piece
+
+    @typed
+    async def stored_logs(
+        self, name: str, *, namespace: str | None = None, **selection: Unpack[LogSelection]
+    ) -> list[ContainerLog]:
+        """Returns what is stored of the logs of a run: one entry a container, in the order of their starts.
+
+        A log is stored when its container has ended.  The entry of a container that failed has the first line
+        that shows why.  Raises MissingError if there is no such run.
+        """
+        from fournos.history.logs.stored import ContainerLog, chosen
+
+        logs = await self._get(f"{self._path(name, namespace)}/logs", list[ContainerLog])
+        return chosen(logs, **selection)
+
+    @typed_iterator
+    async def logs(
+        self,
+        name: str,
+        *,
+        tail: int | None = None,
+        namespace: str | None = None,
+        **selection: Unpack[LogSelection],
+    ) -> AsyncIterator[LogLine]:
+        """Yields the lines of the stored logs of a run, selected as by `stored_logs`.
+
+        `tail` is the number of last lines of each container.  Raises MissingError if there is no such run,
+        NoLogError if it has no such log.
+        """
+        logs = await self.stored_logs(name, namespace=namespace, **selection)
+        if not logs:
+            raise NoLogError(f"the history has no such log of {name}", fix="see the run: fournos get")
+        for log in logs:
+            source = log.source(logs)
+            async with aclosing(cast(AsyncGenerator[str, None], self.log(name, log, namespace))) as lines:
+                if tail is None:
+                    async for line in lines:
+                        yield LogLine(source, line)
+                else:
+                    for line in deque([line async for line in lines], maxlen=tail):
+                        yield LogLine(source, line)
+
+    @typed_iterator
+    async def log(self, name: str, log: ContainerLog, namespace: str | None = None) -> AsyncIterator[str]:
+        """Yields the lines of one of `stored_logs`."""
+        path = f"{self._path(name, namespace)}/logs/{quote(log.pod, safe='')}/{quote(log.container, safe='')}"
+        where, rest = PREFIX + path, b""
+        with missing():
+            async with aclosing(await self._read(lambda: self._api.raw_stream(where))) as pieces:
+                async for piece in pieces:
+                    *lines, rest = (rest + piece).split(b"\n")
+                    for line in lines:
+                        yield line.decode(errors="replace")
+        if rest:
+            yield rest.decode(errors="replace")
 
 
 class History:

@@ -25,7 +25,7 @@ from fournos.client.errors import (
     typed_iterator,
 )
 from fournos.client.handles import AsyncWork, ObjectEvent
-from fournos.client.logs import LogLine, live_lines
+from fournos.client.logs import LogLine, lines_or, live_lines
 from fournos.client.views import JobView
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Obj
@@ -109,8 +109,6 @@ class AsyncJob(AsyncWork, JobView):
         except (DeletedError, NoLogError) as error:
             if printed:
                 raise
-            from fournos.client.history_logs import lines_or
-
             stored = self._client.history.logs(
                 self.uid,
                 task=task or "",

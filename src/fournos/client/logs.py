@@ -1,15 +1,22 @@
-"""Streams the log lines of a job: those that exist now, or all until the job ends."""
+"""The log lines of a job: those that its pods have now, all until it ends, or those of the history."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from fournos.api.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.api.phase import UNQUEUED
+from fournos.client.errors import (
+    MissingError,
+    NoHistoryError,
+    NoLogError,
+    NotAllowedError,
+    UnreachableError,
+)
 from fournos.client.watches import Follower, Watches
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ConnectionLostError, InvalidError, NotFoundError
@@ -31,6 +38,30 @@ class LogLine:
     text: str
     notice: bool = False
     """True if the line is not part of the log but about it: the pod is gone, or lines may be missing."""
+
+
+class LogSelection(TypedDict, total=False):
+    """Which logs of a run are meant; all of the newest attempt without any."""
+
+    task: str
+    container: str
+    attempt: int | None
+    resolver: bool
+    """The log of the resolver, which runs before the first attempt."""
+
+
+async def lines_or(error: Exception, lines: AsyncIterator[LogLine]) -> AsyncGenerator[LogLine, None]:
+    """Yields the lines of the history.  Raises `error` if it has none, or may not be read."""
+    printed = False
+    try:
+        async for line in lines:
+            printed = True
+            yield line
+    except (MissingError, NoHistoryError, NoLogError, NotAllowedError, UnreachableError):
+        if printed:
+            raise
+    if not printed:
+        raise error
 
 
 async def live_lines(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-import os
 import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
@@ -51,10 +50,6 @@ class Loop:
     """
 
     def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """Begins anew in a forked process: it has neither the loop's thread nor one that frees the lock."""
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -101,7 +96,6 @@ class Loop:
 
 
 LOOP: Final = Loop()
-os.register_at_fork(after_in_child=LOOP.forget)
 
 
 class Facade(Protocol):

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -207,64 +206,6 @@ def test_a_program_may_end_with_an_iterator_open() -> None:
         check=True,
     )
     assert (done.stdout, done.stderr) == ("New\n", "")
-
-
-class Empty(BaseHTTPRequestHandler):
-    """An API server without objects."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        body = b'{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}'
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        """Prints nothing."""
-
-
-@pytest.mark.parametrize("end", ["os._exit(0)", "sys.exit(0)"])
-def test_a_client_works_in_a_forked_process_and_further_in_its_parent(tmp_path: Path, end: str) -> None:
-    """Also after a child that ends by itself, and with it all objects that it has from its parent."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Empty)
-    serving = threading.Thread(target=server.serve_forever)
-    serving.start()
-    config = tmp_path / "config"
-    config.write_text(
-        "apiVersion: v1\nkind: Config\ncurrent-context: a\n"
-        f"clusters: [{{name: c, cluster: {{server: 'http://127.0.0.1:{server.server_port}'}}}}]\n"
-        "users: [{name: u, user: {token: t}}]\n"
-        "contexts: [{name: a, context: {cluster: c, user: u}}]\n"
-    )
-    code = (
-        "import os, signal, sys\n"
-        "from fournos.client import Client\n"
-        f"with Client(kubeconfig={str(config)!r}, namespace='here') as client:\n"
-        "    print(client.jobs(), flush=True)\n"
-        "    if (child := os.fork()) == 0:\n"
-        "        signal.alarm(30)\n"
-        "        with client:\n"
-        "            print('child', client.jobs(), flush=True)\n"
-        f"        {end}\n"
-        "    print(os.waitpid(child, 0)[1], client.jobs(), flush=True)\n"
-    )
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env={**os.environ, "PYTHONPATH": str(SOURCES)},
-            check=True,
-        )
-    finally:
-        server.shutdown()
-        server.server_close()
-        serving.join()
-    assert (done.stdout, done.stderr) == ("[]\nchild []\n0 []\n", "")
 
 
 def test_construction_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

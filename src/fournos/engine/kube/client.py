@@ -125,10 +125,6 @@ class Client(Paths):
     async def close(self) -> None:
         await self._transport.close()
 
-    def abandon(self) -> None:
-        """Gives up the connections of the parent in a forked process, without closing them."""
-        self._transport.abandon()
-
     def bearing(self, token: str, *, qps: float = 50.0, burst: int = 100) -> Client:
         """Returns a client of the same API server with another identity and a rate limit of its own.
 

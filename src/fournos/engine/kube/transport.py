@@ -104,15 +104,6 @@ class Connector(aiohttp.TCPConnector):
         super().__init__(**options)
         self._guard = guard
 
-    def abandon(self) -> None:
-        """Forgets the connections of the parent process after a fork.
-
-        To close them, as the end of the process does, would take them out of the parent's event loop, because
-        parent and child share its epoll instance.
-        """
-        self._closed = True
-        self._conns.clear()
-
     async def connect(
         self,
         req: ClientRequest,
@@ -199,10 +190,6 @@ class Transport:
 
     async def close(self) -> None:
         await self._connections.close()
-
-    def abandon(self) -> None:
-        """See `Connector.abandon`."""
-        self._connections.abandon()
 
     def of(self, credentials: Credentials, *, qps: float, burst: int) -> Transport:
         """Returns one with other credentials and a rate limit of its own, over the same connections."""
@@ -316,13 +303,6 @@ class _Connections:
         if self._session is not None:
             await self._session.close()
             self._session = None
-
-    def abandon(self) -> None:
-        """See `Connector.abandon`."""
-        if self._session is not None and isinstance(self._session.connector, Connector):
-            self._session.connector.abandon()
-            self._session.detach()
-        self._session = None
 
     def session(self) -> aiohttp.ClientSession:
         if self._closed:
