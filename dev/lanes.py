@@ -3,8 +3,8 @@
 A lane is NAME=PATHS, tests joined by commas; lanes must share no cluster. Its tests find its name in
 FOURNOS_LANE, so that those with pods have a full cluster of their own. A lane writes its output into a
 log file in build/lanes. Its progress lines appear here as they come, marked with its name;
-pytest's report appears in one piece when the lane ends. Each minute a line says how much is done, and what is
-left if the lane has run before. All lanes run to their end, whatever the result of the others.
+pytest's report appears in one piece when the lane ends. All lanes run to their end, whatever the result of
+the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-from dev.lane_progress import LaneProgress
 from devcluster.signals import forwarding
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,8 +33,6 @@ _REPORT = re.compile(r"=+ (?!test session starts).+ =+$")
 _POLL = 0.2
 _REPEAT = 60.0
 """Seconds without a whole line after which the unfinished one is shown."""
-_TELL = 60.0
-"""Seconds between two lines of what is done and left."""
 
 
 @dataclass
@@ -45,7 +42,6 @@ class Lane:
     name: str
     process: subprocess.Popen[bytes]
     log: Path
-    progress: LaneProgress
     out: TextIO
     width: int
     started: float = field(default_factory=time.monotonic)
@@ -72,16 +68,13 @@ class Lane:
             self._take(line)
         if code is not None:
             self._end(code if code >= 0 else 128 - code)
-        elif self._line:
-            self.progress.see(self._line, time.monotonic())
-            if time.monotonic() - self._shown > _REPEAT:
-                self._show(self._line)
+        elif self._line and time.monotonic() - self._shown > _REPEAT:
+            self._show(self._line)
 
     def _take(self, line: str) -> None:
         if self._report or _REPORT.match(line):
             self._report.append(line)
         else:
-            self.progress.see(line, time.monotonic())
             self._show(line)
 
     def _show(self, line: str) -> None:
@@ -91,9 +84,7 @@ class Lane:
     def _end(self, code: int) -> None:
         if self._line:
             self._take(self._line)
-        now = time.monotonic()
-        self.code, self.seconds = code, now - self.started
-        self.progress.end(now, whole=code in (0, 1))
+        self.code, self.seconds = code, time.monotonic() - self.started
         print(f"==> {self}", *self._report, sep="\n", file=self.out, flush=True)
 
     def __str__(self) -> str:
@@ -111,7 +102,6 @@ def run(commands: Mapping[str, Sequence[str]], logs: Path, out: TextIO) -> int:
     """
     logs.mkdir(parents=True, exist_ok=True)
     width = max(map(len, commands))
-    started = told = time.monotonic()
     lanes: list[Lane] = []
     processes: list[subprocess.Popen[bytes]] = []
     with forwarding(processes, _FORWARDED) as received:
@@ -130,16 +120,10 @@ def run(commands: Mapping[str, Sequence[str]], logs: Path, out: TextIO) -> int:
             processes.append(process)
             for number in received:
                 process.send_signal(number)
-            progress = LaneProgress(logs / f"{name}.json", time.monotonic())
-            lanes.append(Lane(name, process, log, progress, out, width))
+            lanes.append(Lane(name, process, log, out, width))
         while running := [lane for lane in lanes if lane.code is None]:
             for lane in running:
                 lane.follow()
-            now = time.monotonic()
-            if now - told > _TELL:
-                told = now
-                states = (f"{lane.name} {lane.progress.describe(now)}" for lane in running)
-                print(f"==> {(now - started) / 60:.0f} min: {'; '.join(states)}", file=out, flush=True)
             time.sleep(_POLL)
     print(*(f"==> {lane}" for lane in lanes), sep="\n", file=out, flush=True)
     return exit_code([lane.code or 0 for lane in lanes])

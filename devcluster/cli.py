@@ -11,11 +11,9 @@ from typing import Annotated, Any, Literal
 import typer
 import yaml
 
-from devcluster import checkout, cli_image, cluster, endings, state
+from devcluster import checkout, cluster, endings, state
 from devcluster.archive import tags_of
-from devcluster.binaries import ensure_built
 from devcluster.errors import DevclusterError
-from devcluster.images import ensure_images
 from devcluster.native import build as build_all
 from devcluster.progress import Progress
 from devcluster.spec import ClusterSpec, Profile, ProviderName
@@ -38,7 +36,6 @@ First steps:
 """
 
 app = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
-app.add_typer(cli_image.app, name="image")
 
 VersionsOption = Annotated[
     str,
@@ -71,10 +68,6 @@ def up(
             exists=True, dir_okay=False, help="YAML to merge into Kueue's Configuration; null removes a key."
         ),
     ] = None,
-    controllers: Annotated[
-        str | None,
-        typer.Option(help="The controller manager's --controllers, such as '*,-job-controller'."),
-    ] = None,
     kubeconfig: Annotated[
         Path | None,
         typer.Option(exists=True, dir_okay=False, help="With --provider existing: the cluster to use."),
@@ -82,10 +75,6 @@ def up(
     install: Annotated[
         bool,
         typer.Option("--install", help="With --provider existing: install Tekton and Kueue where missing."),
-    ] = False,
-    durable: Annotated[
-        bool,
-        typer.Option("--durable", help="etcd waits for the disk, no GOGC and rates as shipped: to measure."),
     ] = False,
     recreate: Annotated[
         bool, typer.Option("--recreate", help="Remove a cluster of that name first.")
@@ -99,10 +88,8 @@ def up(
         provider=provider,
         without=frozenset(part.strip() for part in without.split(",") if part.strip()),
         kueue_config=_read_yaml(kueue_config) if kueue_config else {},
-        controllers=controllers,
         kubeconfig=str(kubeconfig.resolve()) if kubeconfig else None,
         install=install,
-        durable=durable,
         versions=versions,
     )
     made = cluster.start(spec, progress=Progress(), recreate=recreate)
@@ -195,31 +182,17 @@ def kubectl(context: typer.Context, name: Name) -> None:
 @app.command()
 def load(
     name: Name,
-    archive_or_image: Annotated[
-        str, typer.Argument(help="A docker archive, or the name of an image made by `image build`.")
-    ],
+    archive: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A docker archive.")],
 ) -> None:
     """Load an image into a cluster's node."""
-    archive = Path(archive_or_image)
-    if not archive.is_file():
-        archive = cli_image.archive_of(archive_or_image)
     cluster.Cluster(state.require(name)).load(archive, progress=Progress())
     typer.echo("\n".join(tags_of(archive)))
 
 
 @app.command()
-def build(
-    binaries_only: Annotated[bool, typer.Option("--binaries-only", help="Make no images.")] = False,
-    versions: VersionsOption = DEFAULT,
-) -> None:
+def build(versions: VersionsOption = DEFAULT) -> None:
     """Build programs and images into the cache, and start nothing."""
-    progress = Progress()
-    chosen_versions = Versions.named(versions)
-    if binaries_only:
-        built = ensure_built(progress, chosen_versions)
-    else:
-        built, _ = build_all(progress, chosen_versions)
-        ensure_images(built, progress)
+    built, _ = build_all(Progress(), Versions.named(versions))
     typer.echo(built.root)
 
 

@@ -30,17 +30,17 @@ def archive_path(tag: str) -> Path:
     return cache_root() / "images" / f"{safe}.tar"
 
 
-def python_base(progress: Progress, *, rebuild: bool = False) -> Path:
+def python_base(progress: Progress) -> Path:
     """Returns the archive of PYTHON_BASE_IMAGE: Debian with Python 3.11, without pip, made by mmdebstrap.
 
-    The archive is kept in the cache until `rebuild`. Raises DevclusterError.
+    The archive is kept in the cache. Raises DevclusterError.
     """
     archive = archive_path(PYTHON_BASE_IMAGE)
     recipe = hashlib.sha256(" ".join([DEBIAN_RELEASE, *_PACKAGES]).encode()).hexdigest()
     key = archive.with_suffix(".key")
     archive.parent.mkdir(parents=True, exist_ok=True)
     with file_lock(archive.with_suffix(".lock"), limit=_LIMIT, what="the making of the Python base image"):
-        if archive.is_file() and key.is_file() and key.read_text() == recipe and not rebuild:
+        if archive.is_file() and key.is_file() and key.read_text() == recipe:
             return archive
         system.ensure_packages([system.IMAGE_PACKAGES], progress)
         layer = archive.with_suffix(".layer")
