@@ -18,6 +18,7 @@ import aiohttp
 import pytest
 
 import devcluster
+from dev import resources
 from fournos.app.parts import kinds
 from fournos.engine.api.crd import crd
 from fournos.engine.kube.client import Client
@@ -180,3 +181,42 @@ async def namespace(server: Server) -> AsyncIterator[str]:
     assert status == 201, answer
     yield name
     await server("DELETE", f"/api/v1/namespaces/{name}")
+
+
+# --- the shipped rights --------------------------------------------------------------------------------
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+POLICIES = "/apis/admissionregistration.k8s.io/v1"
+PLURALS = {
+    "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
+    "Role": RBAC + "/namespaces/{namespace}/roles",
+    "RoleBinding": RBAC + "/namespaces/{namespace}/rolebindings",
+    "ClusterRole": RBAC + "/clusterroles",
+    "ClusterRoleBinding": RBAC + "/clusterrolebindings",
+    "ValidatingAdmissionPolicy": POLICIES + "/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": POLICIES + "/validatingadmissionpolicybindings",
+}
+
+
+@pytest.fixture
+async def secrets_namespace(server: Server, namespace: str) -> AsyncIterator[str]:
+    name = f"{namespace}-secrets"
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    status, answer = await server("POST", "/api/v1/namespaces", body)
+    assert status == 201, answer
+    yield name
+    await server("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+async def rights(server: Server, namespace: str, secrets_namespace: str) -> AsyncIterator[None]:
+    bindings = []
+    for obj in resources.rbac(namespace, secrets_namespace):
+        meta = obj["metadata"]
+        path = PLURALS[obj["kind"]].format(namespace=meta.get("namespace", namespace))
+        await server.apply(f"{path}/{meta['name']}", obj)
+        if obj["kind"] != "ClusterRole" and "/namespaces/" not in path:
+            bindings.append(f"{path}/{meta['name']}")
+    yield
+    for path in bindings:
+        await server("DELETE", path)

@@ -13,8 +13,7 @@ from devcluster import manifests
 from fournos.engine.runtime.webhook.registration import Address, configurations
 from fournos.systems.jobs.own_job import job_webhooks
 from fournos.systems.jobs.settings import JobSettings
-from tests.integration.conftest import Server
-from tests.integration.test_rbac import PLURALS, rights, secrets_namespace  # noqa: F401
+from tests.integration.conftest import PLURALS, Server
 from tests.unit.systems.schedules.actors import LOCK_TEMPLATE, schedule
 from tests.waiting import until
 
@@ -121,7 +120,7 @@ async def grant(
 
 
 @pytest.fixture
-async def who(server: Server, crds: None, namespace: str, rights: None) -> AsyncIterator[As]:  # noqa: F811
+async def who(server: Server, crds: None, namespace: str, rights: None) -> AsyncIterator[As]:
     """The published rights, users with everything but `update` of the status, and Hearth's own."""
     found = As(server, namespace)
     status = {"apiGroups": ["fournos.dev"], "resources": ["fournosjobs/status"], "verbs": ["get", "patch"]}

@@ -9,7 +9,7 @@ import pytest
 
 from dev import resources
 from fournos.api.pod_rights import minicluster_reach
-from tests.integration.conftest import CRDS, Server
+from tests.integration.conftest import CRDS, PLURALS, Server
 from tests.integration.test_policies import (  # noqa: F401
     USERS,
     As,
@@ -18,7 +18,6 @@ from tests.integration.test_policies import (  # noqa: F401
     who,
     workload,
 )
-from tests.integration.test_rbac import PLURALS, rights, secrets_namespace  # noqa: F401
 from tests.waiting import until
 
 PODS_CLASS = {"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": "system-cluster-critical"}

@@ -25,11 +25,10 @@ from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
 from fournos.engine.kube.resource import POD, uid_of
 from fournos.history.records import Document
-from tests.integration.conftest import Server
+from tests.integration.conftest import PLURALS, Server
 from tests.integration.history import test_recorder
 from tests.integration.history.test_recorder import HOME, ROOT, a_task, recorder
 from tests.integration.jobs.stage import Stage
-from tests.integration.test_rbac import PLURALS
 from tests.waiting import free_port, until
 
 account, cluster, kubeconfig, stage = (

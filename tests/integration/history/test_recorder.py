@@ -23,11 +23,10 @@ from fournos.history.store.results import Results
 from fournos.history.store.runs import HistoryStore
 from fournos.insight.values import spec_of
 from tests.history import a_run, ended
-from tests.integration.conftest import Server
+from tests.integration.conftest import PLURALS, Server
 from tests.integration.jobs import conftest as jobs_stage
 from tests.integration.jobs.operator import Operator
 from tests.integration.jobs.stage import Stage
-from tests.integration.test_rbac import PLURALS
 
 ROOT = Path(__file__).resolve().parents[3]
 HOME = "fournos-history"

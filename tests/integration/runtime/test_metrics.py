@@ -15,13 +15,26 @@ from typing import Any
 import aiohttp
 import yaml
 
-from tests.integration.appwrappers.test_rbac import NAMESPACE, apply
-from tests.integration.conftest import Server
+from tests.integration.conftest import PLURALS, Server
+from tests.integration.test_kustomize import rendered
 from tests.unit.deploy.monitoring import exported, metrics_in, queries
 from tests.waiting import free_port, until
 
 ROOT = Path(__file__).resolve().parents[3]
+NAMESPACE = "appwrapper-system"
 ACCOUNTS = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+
+
+async def apply(server: Server, folder: str) -> list[str]:
+    """The roles and bindings of a folder; their paths."""
+    paths = []
+    for item in rendered(folder):
+        meta = item["metadata"]
+        if item["kind"] in PLURALS:
+            where = PLURALS[item["kind"]].format(namespace=meta.get("namespace"))
+            paths.append(f"{where}/{meta['name']}")
+            await server.apply(paths[-1], item)
+    return paths
 
 
 async def token(server: Server, account: str) -> str:

@@ -21,9 +21,8 @@ from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
 from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.reviews import Reviewer
-from tests.integration.conftest import Server
+from tests.integration.conftest import PLURALS, Server
 from tests.integration.jobs.operator import Operator
-from tests.integration.test_rbac import PLURALS
 from tests.waiting import free_port, until
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -88,6 +88,7 @@ BUILT_IN: dict[tuple[str, str, str | None], dict[str, Any]] = {
 """The roles of Kubernetes that our bindings name."""
 
 
+@cache
 def shipped() -> set[Right]:
     roles = {
         (one["kind"], one["metadata"]["name"], one["metadata"].get("namespace")): one
