@@ -127,6 +127,15 @@ class Hub:
     def until(self, look: Callable[[], Any], message: Callable[[], str], *, timeout: float = LIMIT) -> Any:
         return blocking_until(look, message, limit=timeout)
 
+    def queue_active(self, name: str) -> None:
+        """Waits until Kueue has seen a LocalQueue of the namespace."""
+
+        def active() -> bool:
+            conditions = self.get("localqueue", name).get("status", {}).get("conditions") or ()
+            return any(one["type"] == "Active" and one["status"] == "True" for one in conditions)
+
+        self.until(active, lambda: self.run("get", "localqueues", "-o", "yaml"))
+
     def shutdown(self, name: str, how: str) -> None:
         """Requests the shutdown as in the Fournos README."""
         patch = json.dumps({"spec": {"shutdown": how}})

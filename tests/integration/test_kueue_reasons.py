@@ -16,7 +16,7 @@ import pytest
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
-from fournos.engine.kube.resource import NAMESPACE, Key, Obj, Resource
+from fournos.engine.kube.resource import NAMESPACE, Key
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import queue_facts
@@ -24,6 +24,7 @@ from fournos.insight.queue_reasons import Words, in_queue
 from tests.integration.conftest import kueue_configured
 from tests.integration.kueue_version import SINCE_019
 from tests.integration.stage import Stage
+from tests.queues import cluster_queue, whole
 
 GATE = "UnadmittedWorkloadsObservability"
 
@@ -64,27 +65,19 @@ async def stage(configured: tuple[Path, bool]) -> AsyncIterator[Stage]:
             await client.delete(resource, Key("", name))
 
 
-def whole(resource: Resource, name: str, *, namespace: str = "", **spec: Any) -> Obj:
-    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
-    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
-
-
 async def _queue(stage: Stage, name: str, local: str, *, flavor: str) -> None:
-    quota = {"name": flavor, "resources": [{"name": "cpu", "nominalQuota": "2"}]}
-    groups = [{"coveredResources": ["cpu"], "flavors": [quota]}]
-    await stage.client.create(
-        CLUSTER_QUEUE, whole(CLUSTER_QUEUE, name, namespaceSelector={}, resourceGroups=groups)
-    )
-    await stage.client.create(
-        LOCAL_QUEUE, whole(LOCAL_QUEUE, local, namespace=stage.namespace, clusterQueue=name)
-    )
+    body = cluster_queue(name, {flavor: {"cpu": "2"}}, namespaceSelector={}, preemption={})
+    await stage.client.create(CLUSTER_QUEUE, body)
+    spec = {"clusterQueue": name}
+    await stage.client.create(LOCAL_QUEUE, whole(LOCAL_QUEUE, local, namespace=stage.namespace, spec=spec))
 
 
 async def _submit(stage: Stage, name: str, *, cpu: str, queue: str = "lq", **annotations: str) -> None:
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
     template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
     pod_sets = [{"name": "main", "count": 1, "template": template}]
-    workload = whole(WORKLOAD, name, namespace=stage.namespace, queueName=queue, podSets=pod_sets)
+    spec = {"queueName": queue, "podSets": pod_sets}
+    workload = whole(WORKLOAD, name, namespace=stage.namespace, spec=spec)
     workload["metadata"]["annotations"] = annotations
     await stage.client.create(WORKLOAD, workload)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -20,9 +19,10 @@ from devcluster.progress import Progress
 from tests.commands import run
 from tests.e2e.appwrappers.stories import GPU, QUEUE, Stories, pod, wrapper
 from tests.e2e.jobs.conftest import WHERE
+from tests.queues import queues
 
 NAMESPACE = "appwrapper-e2e"
-KUEUE = "kueue.x-k8s.io/v1beta2"
+QUOTAS = {"cpu": "4", "memory": "4Gi", GPU: "4"}
 
 
 @pytest.fixture(scope="session")
@@ -60,8 +60,8 @@ def published(kubeconfig: Path) -> dict[str, str]:
 def stories(kubeconfig: Path) -> Iterator[Stories]:
     """A namespace with a queue of 4 CPUs, 4 Gi and 4 GPUs."""
     hub = Stories(kubeconfig, NAMESPACE)
-    hub.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(_furniture()))
-    hub.until(lambda: _active(hub), lambda: hub.run("get", "localqueues", "-o", "yaml"))
+    hub.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(queues(NAMESPACE, QUEUE, QUOTAS)))
+    hub.queue_active(QUEUE)
     hub.run("delete", "appwrappers", "--all", "--timeout=180s")
     _await_kueue(hub)
     yield hub
@@ -77,45 +77,3 @@ def _await_kueue(hub: Stories) -> None:
     hub.apply(wrapper("probe", pod("probe", "true")))
     hub.until(lambda: hub.list("workloads"), lambda: "Kueue does not see AppWrappers", timeout=180)
     hub.run("delete", "appwrapper", "probe", "--timeout=180s")
-
-
-def _active(hub: Stories) -> bool:
-    conditions = hub.get("localqueue", QUEUE).get("status", {}).get("conditions") or ()
-    return any(one["type"] == "Active" and one["status"] == "True" for one in conditions)
-
-
-def _furniture() -> list[dict[str, Any]]:
-    amounts = {"cpu": "4", "memory": "4Gi", GPU: "4"}
-    quotas = [{"name": name, "nominalQuota": amount} for name, amount in amounts.items()]
-    spec = {
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
-        "preemption": {"withinClusterQueue": "LowerPriority"},
-        "resourceGroups": [
-            {"coveredResources": list(amounts), "flavors": [{"name": NAMESPACE, "resources": quotas}]}
-        ],
-    }
-    classes = [
-        {
-            "apiVersion": KUEUE,
-            "kind": "WorkloadPriorityClass",
-            "value": value,
-            **_named(f"{NAMESPACE}-{level}"),
-        }
-        for level, value in (("low", 10), ("high", 100))
-    ]
-    return [
-        {"apiVersion": "v1", "kind": "Namespace", **_named(NAMESPACE)},
-        {"apiVersion": KUEUE, "kind": "ResourceFlavor", **_named(NAMESPACE)},
-        {"apiVersion": KUEUE, "kind": "ClusterQueue", **_named(NAMESPACE), "spec": spec},
-        *classes,
-        {
-            "apiVersion": KUEUE,
-            "kind": "LocalQueue",
-            "metadata": {"name": QUEUE, "namespace": NAMESPACE},
-            "spec": {"clusterQueue": NAMESPACE},
-        },
-    ]
-
-
-def _named(name: str) -> dict[str, Any]:
-    return {"metadata": {"name": name}}

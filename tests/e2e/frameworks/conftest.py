@@ -19,6 +19,7 @@ from devcluster import Cluster, ensure
 from devcluster.progress import Progress
 from devcluster.state import require
 from tests.e2e.hub import CLUSTER, Hub
+from tests.queues import queues
 
 NAMESPACE = "fournos-frameworks-e2e"
 OPERATOR = "fournos-frameworks"
@@ -36,46 +37,6 @@ def manifests(image: str) -> list[dict[str, Any]]:
     return found
 
 
-def queue() -> list[dict[str, Any]]:
-    """A place for one run at a time; the higher priority goes first."""
-    version = "kueue.x-k8s.io/v1beta2"
-    quota = {"name": "tekton.dev/pipelineruns", "nominalQuota": "1"}
-    group = {
-        "coveredResources": [quota["name"]],
-        "flavors": [{"name": NAMESPACE, "resources": [quota]}],
-    }
-    cluster_queue = {
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
-        "preemption": {"withinClusterQueue": "LowerPriority"},
-        "resourceGroups": [group],
-    }
-    return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-        {"apiVersion": version, "kind": "ResourceFlavor", "metadata": {"name": NAMESPACE}},
-        {
-            "apiVersion": version,
-            "kind": "ClusterQueue",
-            "metadata": {"name": NAMESPACE},
-            "spec": cluster_queue,
-        },
-        {
-            "apiVersion": version,
-            "kind": "LocalQueue",
-            "metadata": {"name": "user-queue", "namespace": NAMESPACE},
-            "spec": {"clusterQueue": NAMESPACE},
-        },
-        *(
-            {
-                "apiVersion": version,
-                "kind": "WorkloadPriorityClass",
-                "metadata": {"name": f"{NAMESPACE}-{name}"},
-                "value": value,
-            }
-            for name, value in (("low", 1), ("high", 100))
-        ),
-    ]
-
-
 @pytest.fixture(scope="session")
 def cluster() -> Cluster:
     given = os.environ.get("FOURNOS_E2E_CLUSTER")
@@ -87,7 +48,9 @@ def hub(cluster: Cluster) -> Iterator[Hub]:
     progress = Progress()
     image = operator_image(progress)
     cluster.load(image.archive, progress=progress)
-    whole = [*manifests(image.tag), *queue()]
+    # A place for one run at a time; the higher priority goes first.
+    place = queues(NAMESPACE, "user-queue", {"tekton.dev/pipelineruns": "1"})
+    whole = [*manifests(image.tag), *place]
     resources.apply(cluster, [item for item in whole if item["kind"] == "Namespace"])
     resources.apply(cluster, [item for item in whole if item["kind"] != "Namespace"])
     found = Hub(cluster.kubeconfig_path, NAMESPACE)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -24,10 +23,10 @@ from tests.e2e.hub import ROOT, Hub
 from tests.e2e.jobs.conftest import WHERE
 from tests.e2e.miniclusters.clusters import KIND, QUEUE, Clusters
 from tests.fakes.flux_image import flux_image
+from tests.queues import queues
 
 NAMESPACE = os.environ.get("MINICLUSTER_TEST_NAMESPACE", "minicluster-e2e")
 SYSTEM = "operator-system"
-KUEUE = "kueue.x-k8s.io/v1beta2"
 
 
 @pytest.fixture(scope="session")
@@ -57,8 +56,8 @@ def clusters(place: tuple[Path, str]) -> Iterator[Clusters]:
     """A namespace with a queue of 0.4 CPUs."""
     hub = Clusters(place[0], NAMESPACE, image=place[1])
     hub.until(lambda: not _going(hub), lambda: "the namespace of an earlier run does not go", timeout=120)
-    hub.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(_furniture()))
-    hub.until(lambda: _active(hub), lambda: hub.run("get", "localqueues", "-o", "yaml"))
+    hub.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(queues(NAMESPACE, QUEUE, {"cpu": "400m"})))
+    hub.queue_active(QUEUE)
     hub.run("delete", KIND, "--all", "--timeout=180s")
     yield hub
     hub.run("delete", KIND, "--all", "--wait=false", check=False)
@@ -71,42 +70,3 @@ def clusters(place: tuple[Path, str]) -> Iterator[Clusters]:
 def _going(hub: Clusters) -> bool:
     words = ("get", "namespace", NAMESPACE, "--ignore-not-found", "-o", "jsonpath={.status.phase}")
     return hub.kubectl(*words) == "Terminating"
-
-
-def _active(hub: Clusters) -> bool:
-    conditions = hub.get("localqueue", QUEUE).get("status", {}).get("conditions") or ()
-    return any(one["type"] == "Active" and one["status"] == "True" for one in conditions)
-
-
-def _furniture() -> list[dict[str, Any]]:
-    spec = {
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
-        "preemption": {"withinClusterQueue": "LowerPriority"},
-        "resourceGroups": [
-            {
-                "coveredResources": ["cpu"],
-                "flavors": [{"name": NAMESPACE, "resources": [{"name": "cpu", "nominalQuota": "400m"}]}],
-            }
-        ],
-    }
-    classes = [
-        {
-            "apiVersion": KUEUE,
-            "kind": "WorkloadPriorityClass",
-            "value": value,
-            "metadata": {"name": f"{NAMESPACE}-{level}"},
-        }
-        for level, value in (("low", 10), ("high", 100))
-    ]
-    return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-        {"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": NAMESPACE}},
-        {"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": NAMESPACE}, "spec": spec},
-        *classes,
-        {
-            "apiVersion": KUEUE,
-            "kind": "LocalQueue",
-            "metadata": {"name": QUEUE, "namespace": NAMESPACE},
-            "spec": {"clusterQueue": NAMESPACE},
-        },
-    ]

@@ -11,10 +11,17 @@ from fournos.api.slots import CLUSTER_NODE_LABEL, SLOT_RESOURCE
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.resource import Key, Obj, Resource
-from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from fournos.engine.queueing.kinds import (
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    RESOURCE_FLAVOR,
+    WORKLOAD,
+    WORKLOAD_PRIORITY_CLASS,
+)
 from tests.integration.appwrappers.kubelet import Kubelet
 from tests.integration.conftest import Server
 from tests.integration.stage import Stage
+from tests.queues import cluster_queue, local_queue, whole
 from tests.waiting import LIMIT
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
@@ -37,28 +44,16 @@ class AppWrapperStage(Stage):
 
     async def set_up(self, *, cpu: str = "4") -> None:
         """A ClusterQueue of the test's own: its usage and its stops are this test's alone."""
-        flavor = self.whole("ResourceFlavor", FLAVOR, spec={"nodeLabels": {CLUSTER_NODE_LABEL: FLAVOR}})
+        flavor = whole(RESOURCE_FLAVOR, FLAVOR, spec={"nodeLabels": {CLUSTER_NODE_LABEL: FLAVOR}})
         await self._server.apply(f"{KUEUE}/resourceflavors/{FLAVOR}", flavor)
         for name, value in CLASSES.items():
-            body = self.whole("WorkloadPriorityClass", name, value=value)
+            body = whole(WORKLOAD_PRIORITY_CLASS, name, value=value)
             await self._server.apply(f"{KUEUE}/workloadpriorityclasses/{name}", body)
-        quotas = [{"name": "cpu", "nominalQuota": cpu}, {"name": SLOT_RESOURCE, "nominalQuota": "100"}]
-        spec = {
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}},
-            "preemption": {"withinClusterQueue": "LowerPriority"},
-            "resourceGroups": [
-                {
-                    "coveredResources": ["cpu", SLOT_RESOURCE],
-                    "flavors": [{"name": FLAVOR, "resources": quotas}],
-                }
-            ],
-        }
-        await self._server.apply(
-            f"{KUEUE}/clusterqueues/{self.namespace}", self.whole("ClusterQueue", self.namespace, spec=spec)
-        )
-        for queue in (QUEUE, "fournos-queue"):
-            local = self.whole("LocalQueue", queue, spec={"clusterQueue": self.namespace})
-            await self._server.apply(f"{KUEUE}/namespaces/{self.namespace}/localqueues/{queue}", local)
+        queue = cluster_queue(self.namespace, {FLAVOR: {"cpu": cpu, SLOT_RESOURCE: "100"}})
+        await self._server.apply(f"{KUEUE}/clusterqueues/{self.namespace}", queue)
+        for name in (QUEUE, "fournos-queue"):
+            path = f"{KUEUE}/namespaces/{self.namespace}/localqueues/{name}"
+            await self._server.apply(path, local_queue(name, self.namespace))
         await self.until(self._queue_active, "the queue is not active")
 
     async def _queue_active(self) -> bool:
@@ -69,11 +64,6 @@ class AppWrapperStage(Stage):
         await self.client.patch(CLUSTER_QUEUE, Key("", self.namespace), body)
 
     # --- users ------------------------------------------------------------------------------------------
-
-    @staticmethod
-    def whole(kind: str, name: str, **content: Any) -> dict[str, Any]:
-        body = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}}
-        return {**body, **content}
 
     async def submit(
         self,

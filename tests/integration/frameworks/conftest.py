@@ -37,6 +37,7 @@ from fournos.engine.runtime.clock import SystemClock
 from fournos.systems.frameworks.kinds import PIPELINE_RUN
 from tests.integration.stage import Stage
 from tests.integration.webhook.conftest import address_for
+from tests.queues import cluster_queue, local_queue, whole
 from tests.waiting import LIMIT, free_port
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -170,36 +171,17 @@ class FrameworkStage(Stage):
     async def set_up(
         self, *, cpus: int = 2, runs: int = 1, labels: Mapping[str, str] | None = None, **spec: Any
     ) -> None:
-        quotas = [
-            {"name": "cpu", "nominalQuota": cpus},
-            {"name": "tekton.dev/pipelineruns", "nominalQuota": runs},
-        ]
-        flavor = {"name": self.namespace, "resources": quotas}
         await self.add(RESOURCE_FLAVOR, self.namespace, {"nodeLabels": dict(labels or {})})
-        group = {"coveredResources": [one["name"] for one in quotas], "flavors": [flavor]}
-        await self.add(
-            CLUSTER_QUEUE,
-            self.namespace,
-            {
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}},
-                "preemption": {"withinClusterQueue": "LowerPriority"},
-                "resourceGroups": [group],
-                **spec,
-            },
-        )
-        body = {
-            "apiVersion": LOCAL_QUEUE.api_version,
-            "kind": "LocalQueue",
-            "metadata": _meta(self.key("lq")),
-        }
-        await self.client.create(LOCAL_QUEUE, {**body, "spec": {"clusterQueue": self.namespace}})
+        quotas = {"cpu": cpus, "tekton.dev/pipelineruns": runs}
+        queue = cluster_queue(self.namespace, {self.namespace: quotas}, **spec)
+        await self.add(CLUSTER_QUEUE, self.namespace, queue["spec"])
+        await self.client.create(LOCAL_QUEUE, local_queue("lq", self.namespace))
 
     async def add(self, resource: Resource, name: str, spec: Any = None, **rest: Any) -> None:
         """A cluster-scoped object, gone after the test."""
-        body: dict[str, Any] = {"apiVersion": resource.api_version, "kind": resource.kind}
-        body |= {"metadata": {"name": name}, **({"spec": spec} if spec is not None else {}), **rest}
+        content = {**({"spec": spec} if spec is not None else {}), **rest}
         self.cluster_scoped.append((resource, name))
-        await self.client.create(resource, body)
+        await self.client.create(resource, whole(resource, name, **content))
 
     async def clean(self, *resources: Resource) -> None:
         """Deletes the objects of these kinds, then what `add` has made."""

@@ -18,6 +18,7 @@ from tests.faults.proxy import FaultProxy
 from tests.integration.conftest import Server, take_down
 from tests.integration.jobs.executors import Executors
 from tests.integration.jobs.stage import CLUSTERS, GPU, OTHER_GPU, PIPELINE_NAME, JobStage
+from tests.queues import cluster_queue, local_queue
 
 NAME = "fournos-test-faults"
 CONTROLLERS = "*,-job-controller,-node-lifecycle-controller"
@@ -67,27 +68,13 @@ async def _set_up(server: Server, namespace: str) -> None:
         secret = _body("v1", "Secret", f"kubeconfig-{cluster}")
         secret["stringData"] = {"kubeconfig": f"# of {cluster}"}
         await server.apply(f"/api/v1/namespaces/{secrets}/secrets/kubeconfig-{cluster}", secret)
-    queue = _body("kueue.x-k8s.io/v1beta2", "ClusterQueue", namespace)
-    gpus = {f"fournos/gpu-{GPU}": 100, f"fournos/gpu-{OTHER_GPU}": 4}
-    quotas = [
-        *({"name": name, "nominalQuota": str(number)} for name, number in gpus.items()),
-        {"name": names.SLOT_RESOURCE, "nominalQuota": str(names.SLOTS_PER_CLUSTER)},
-    ]
-    queue["spec"] = {
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-        "preemption": {"withinClusterQueue": "LowerPriority"},
-        "resourceGroups": [
-            {
-                "coveredResources": [*gpus, names.SLOT_RESOURCE],
-                "flavors": [{"name": cluster, "resources": quotas} for cluster in CLUSTERS],
-            }
-        ],
-    }
+    gpus = {f"fournos/gpu-{GPU}": "100", f"fournos/gpu-{OTHER_GPU}": "4"}
+    quotas = {**gpus, names.SLOT_RESOURCE: str(names.SLOTS_PER_CLUSTER)}
+    queue = cluster_queue(namespace, dict.fromkeys(CLUSTERS, quotas))
     await server.apply(f"{KUEUE}/clusterqueues/{namespace}", queue)
     high = _body("kueue.x-k8s.io/v1beta2", "WorkloadPriorityClass", "faults-high") | {"value": 100}
     await server.apply(f"{KUEUE}/workloadpriorityclasses/faults-high", high)
-    local = _body("kueue.x-k8s.io/v1beta2", "LocalQueue", "fournos-queue")
-    local["spec"] = {"clusterQueue": namespace}
+    local = local_queue("fournos-queue", namespace)
     await server.apply(f"{KUEUE}/namespaces/{namespace}/localqueues/fournos-queue", local)
     pipeline = _body("tekton.dev/v1", "Pipeline", PIPELINE_NAME)
     pipeline["metadata"]["annotations"] = {names.RESOLVE_IMAGE_ANNOTATION: "resolver:1"}

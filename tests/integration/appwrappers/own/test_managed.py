@@ -6,6 +6,7 @@ from fournos.api.kinds import APPWRAPPER
 from fournos.engine.kube.resource import Key, controller_of, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from tests.integration.appwrappers.stage import QUEUE, AppWrapperStage, pod
+from tests.queues import whole
 
 
 async def test_on_the_manager_only_its_workload_is_made(stage: AppWrapperStage) -> None:
@@ -35,18 +36,16 @@ async def test_on_the_worker_the_workload_that_came_first_is_taken_over(stage: A
     """MultiKueue makes the Workload, waits for its admission, and only then the AppWrapper."""
     origin = "sent"
     spec = pod("sent")["spec"]
-    body = stage.whole(
-        "Workload",
+    body = whole(
+        WORKLOAD,
         origin,
+        namespace=stage.namespace,
         spec={
             "queueName": QUEUE,
             "podSets": [{"name": "sent-0", "count": 1, "template": {"spec": spec}}],
         },
     )
-    body["metadata"] |= {
-        "namespace": stage.namespace,
-        "labels": {"kueue.x-k8s.io/multikueue-origin": "multikueue"},
-    }
+    body["metadata"]["labels"] = {"kueue.x-k8s.io/multikueue-origin": "multikueue"}
     await stage.client.create(WORKLOAD, body)
     labels = {"kueue.x-k8s.io/prebuilt-workload-name": origin}
     await stage.submit("sent", pod("sent"), labels=labels)
