@@ -27,8 +27,8 @@ import yaml
 from aiohttp import web
 from yarl import URL
 
-from fournos.engine.kube.auth import client_context
-from fournos.engine.kube.credentials import access, read
+from fournos.engine.kube.auth import FixedIdentity, Proof
+from fournos.engine.kube.credentials import load
 from fournos.engine.kube.transport import Connector
 from tests.fakes.pki import Authority, server_context
 from tests.faults.rules import (
@@ -55,7 +55,7 @@ class FaultProxy:
         self, kubeconfig: Path, *, tls: bool = False, until: datetime | None = None, host: str = "127.0.0.1"
     ) -> None:
         """Serves plain HTTP, or TLS with a certificate of its own, valid `until` then; on a free port."""
-        self._target = access(read([kubeconfig]), source=str(kubeconfig))
+        self._target = load(kubeconfig)
         self._host = host
         self._until = until
         self._authority = Authority("fault-proxy-ca") if tls else None
@@ -67,15 +67,12 @@ class FaultProxy:
         """Every call that was answered, with the status that the client saw (0: cut)."""
 
     async def __aenter__(self) -> FaultProxy:
-        target = self._target
         self._upstream = await self._stack.enter_async_context(
             # Not aiohttp's own: it keeps a cut watch open until the server ends TLS, even after the test.
             aiohttp.ClientSession(auto_decompress=False, connector=Connector(limit=0))
         )
-        self._own_tls = client_context(
-            ca=target.ca, certificate=target.certificate, key=target.key, verify=target.verify
-        )
-        self._their_tls = client_context(ca=target.ca, verify=target.verify)
+        self._own_headers, self._own_tls = await self._target.proof()
+        _, self._their_tls = await self._target.of(FixedIdentity(Proof())).proof()
         runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=0.1)
         await runner.setup()
         self._stack.push_async_callback(runner.cleanup)
@@ -197,18 +194,18 @@ class FaultProxy:
     def _forward(self, request: web.BaseRequest, body: bytes) -> aiohttp.client._RequestContextManager:
         headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
         headers["Accept-Encoding"] = "identity"
-        tls: ssl.SSLContext = self._own_tls
+        tls = self._own_tls
         if foreign := request.headers.get("Authorization"):
             headers["Authorization"] = foreign
             tls = self._their_tls  # a client certificate of ours would win over their token
-        elif self._target.token:
-            headers["Authorization"] = f"Bearer {self._target.token}"
+        else:
+            headers.update(self._own_headers)
         return self._upstream.request(
             request.method,
             URL(self._target.server + request.raw_path, encoded=True),
             headers=headers,
             data=body or None,
-            ssl=tls,
+            ssl=tls or True,
             server_hostname=self._target.server_name,
             timeout=_ENDLESS,
             allow_redirects=False,
