@@ -19,11 +19,11 @@ from typing import Any, get_args
 
 import yaml
 
-from dev.engine import find_engine
 from dev.image import ROOT, Image, operator_image, sample_image
 from dev.rollout import await_rollout
 from devcluster import Cluster, DevclusterError
 from devcluster.cluster import start
+from devcluster.engine import find_engine
 from devcluster.existing import kubectl_program
 from devcluster.kubectl import await_established, wait_until
 from devcluster.progress import Progress

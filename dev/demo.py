@@ -32,11 +32,15 @@ def run(where: Where, progress: Progress, *, pushed: str = "") -> int:
     check_machine(where, progress)
     engine = engine_of(where.provider)
     progress.print("1/5  A local Kubernetes with Kueue, Tekton and four mock clusters; the operator's image")
-    with ThreadPoolExecutor(max_workers=1) as pool:
+    pool = ThreadPoolExecutor(max_workers=1)
+    try:
         # The image does not need the cluster, so it is built at the same time.
         building = None if pushed else pool.submit(operator_image, progress, engine)
         cluster = prepare(where, progress)
         image = building.result() if building else pushed
+    finally:
+        # A cluster that fails is reported at once; the image is then made to its end, for the next time.
+        pool.shutdown(wait=False, cancel_futures=True)
     progress.print(
         f"2/5  The operator, in namespace {where.operator_namespace}; its jobs are in {where.namespace}"
     )

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dev.engine import Engine
+from devcluster.engine import Engine
 from devcluster.imagebuild import (
     PYTHON_BASE_IMAGE,
     archive_path,

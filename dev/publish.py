@@ -10,9 +10,9 @@ import re
 import sys
 from pathlib import Path
 
-from dev.engine import require_engine
 from dev.image import operator_image
 from devcluster import DevclusterError
+from devcluster.engine import require_engine
 from devcluster.progress import Progress
 from fournos import __version__
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import get_args
 
 from dev import endings, resources
-from dev.engine import Engine, require_engine
 from dev.image import mock_resolve_image, pulled_mock_resolve_image
 from devcluster import Cluster, DevclusterError, preflight
 from devcluster.cluster import start
+from devcluster.engine import Engine, require_engine
 from devcluster.kubectl import await_established
 from devcluster.native import build
 from devcluster.native import prepare as prepare_machine

@@ -166,7 +166,7 @@ def start(spec: ClusterSpec, *, progress: Progress, recreate: bool = False) -> C
         try:
             provider_of(record).up(record, progress)
         except DevclusterError as error:
-            if isinstance(error, NotSupportedError) or (not record.index and spec.provider != "kind"):
+            if isinstance(error, NotSupportedError) or not (record.index or record.engine):
                 state.remove(spec.name)  # nothing was created, so no record is needed for a tear-down
             raise
         except KeyboardInterrupt:

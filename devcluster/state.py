@@ -39,6 +39,8 @@ class Record:
     """Component → the command that started it, so that it can be started again."""
     checkout: str = str(CHECKOUT)
     """The checkout that made the cluster. `teardown` removes only the clusters of its own checkout."""
+    engine: str = ""
+    """Docker or Podman, with which kind has made the cluster; "" while it has not."""
 
     @property
     def directory(self) -> Path:
@@ -64,6 +66,7 @@ class Record:
             "phase": self.phase,
             "commands": self.commands,
             "checkout": self.checkout,
+            "engine": self.engine,
             "processes": {name: asdict(ref) for name, ref in self.processes.items()},
         }
         temporary = self.directory / f"{_RECORD}.new"
@@ -90,6 +93,7 @@ def load(name: str) -> Record | None:
             phase=data["phase"],
             commands=data.get("commands", {}),
             checkout=data.get("checkout", ""),
+            engine=data.get("engine", ""),
             processes={key: ProcessRef(**ref) for key, ref in data["processes"].items()},
         )
     except FileNotFoundError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,14 @@ from typing import Any
 import pytest
 
 from dev import appwrapper, demo, demo_jobs, image, setup
-from dev.engine import Engine, find_engine
 from dev.setup import Where
-from devcluster import DevclusterError, imagebuild, manifests, native, system
+from devcluster import DevclusterError, imagebuild, manifests, native, state, system
+from devcluster.cluster import stop
+from devcluster.engine import Engine, find_engine
+from devcluster.errors import NotSupportedError
 from devcluster.progress import Progress
+from devcluster.spec import ClusterSpec
+from devcluster.state import Record
 from tests.fakes import engine as fake
 
 ROOT = Path(__file__).parents[3]
@@ -106,9 +111,18 @@ def test_both_ignore_files_are_one() -> None:
 
 
 KIND = """#!/bin/sh
-echo "$@" >> "$(dirname "$0")/kind-calls"
-for word in "$@"; do last=$word; done
-case $1 in create) while [ "$1" != --kubeconfig ]; do shift; done; echo "{}" > "$2" ;; esac
+here=$(dirname "$0")
+echo "$KIND_EXPERIMENTAL_PROVIDER: $@" >> "$here/kind-calls"
+case "$1 $2" in
+"get clusters") cat "$here/kind-clusters" ;;
+"create cluster")
+  while [ "$1" != --name ]; do shift; done
+  echo "$2" >> "$here/kind-clusters"
+  [ ! -e "$here/kind-fails" ] || exit 1
+  while [ "$1" != --kubeconfig ]; do shift; done
+  echo "{}" > "$2" ;;
+"delete cluster") : > "$here/kind-clusters" ;;
+esac
 """
 
 
@@ -118,6 +132,7 @@ def nothing_native(programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for name, text in (("kind", KIND), ("kubectl", "#!/bin/sh\necho '{\"items\": []}'\n")):
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
+    (programs / "kind-clusters").touch()
     monkeypatch.setenv("FOURNOS_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("FOURNOS_CACHE", str(tmp_path / "cache"))
 
@@ -156,8 +171,64 @@ def test_with_kind_nothing_native_is_built(nothing_native: Path, monkeypatch: py
         "docker.io/library/fournos-mock-resolve",
         "docker.io/local/fournos",
     ]
-    output = (nothing_native / "kind-calls").read_text()
-    assert output.count("load image-archive") == 2
+    assert asked_of_kind(nothing_native).count("docker: load image-archive") == 2
+
+
+def asked_of_kind(programs: Path) -> str:
+    """The command lines, each with the engine that kind was told to use."""
+    calls = programs / "kind-calls"
+    return calls.read_text() if calls.exists() else ""
+
+
+def test_a_cluster_that_was_not_made_here_is_neither_used_nor_deleted(nothing_native: Path) -> None:
+    (nothing_native / "kind-clusters").write_text("theirs\nk\n")
+    for _ in range(2):
+        with pytest.raises(NotSupportedError, match="kind has a cluster k already") as refused:
+            setup.prepare(Where(cluster="k", provider="kind"), QUIET)
+        assert "Choose another name" in refused.value.hint and "kind delete cluster" in refused.value.hint
+    assert not stop("k", progress=QUIET), "there is no record of it"
+    record = Record(spec=ClusterSpec(name="k", provider="kind"), shape="of a run that was killed")
+    record.save()
+    assert stop("k", progress=QUIET)
+    assert "create" not in asked_of_kind(nothing_native) and "delete" not in asked_of_kind(nothing_native)
+
+
+def test_what_kind_has_begun_goes_and_what_it_has_made_is_deleted_by_its_engine(
+    nothing_native: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_ENGINE_DOWN", "docker")  # its client is there, and kind would take it
+    (nothing_native / "kind-fails").touch()
+    with pytest.raises(DevclusterError, match="`kind create"):
+        setup.prepare(Where(cluster="k", provider="kind"), QUIET)
+    assert state.names() == [] and (nothing_native / "kind-clusters").read_text() == ""
+    (nothing_native / "kind-fails").unlink()
+    setup.prepare(Where(cluster="k", provider="kind"), QUIET)
+    monkeypatch.setenv("FAKE_ENGINE_DOWN", "")
+    assert stop("k", progress=QUIET)
+    engines = {line.partition(":")[0] for line in asked_of_kind(nothing_native).splitlines()}
+    assert engines == {"podman"} and (nothing_native / "kind-clusters").read_text() == ""
+
+
+def test_without_kubectl_no_cluster_is_made(nothing_native: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> list[str]:
+        raise NotSupportedError("There is no kubectl")
+
+    monkeypatch.setattr("devcluster.kind.kubectl_program", missing)
+    with pytest.raises(NotSupportedError, match="There is no kubectl"):
+        setup.prepare(Where(cluster="k", provider="kind"), QUIET)
+    assert "create" not in asked_of_kind(nothing_native)
+
+
+def test_a_cluster_that_fails_is_reported_while_the_image_is_still_made(
+    nothing_native: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = threading.Event()
+    monkeypatch.setattr(demo, "operator_image", lambda *_: made.wait(60))
+    (nothing_native / "kind-fails").touch()
+    with pytest.raises(DevclusterError, match="`kind create"):
+        demo.run(Where(cluster="k", provider="kind"), QUIET)
+    assert not made.is_set()
+    made.set()
 
 
 def test_kind_without_an_engine_is_refused_before_anything_is_made(

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from dev import image, publish
-from dev.engine import Engine
 from devcluster import DevclusterError, manifests
+from devcluster.engine import Engine
 from fournos import __version__
 from tests.fakes import engine as fake
 from tests.unit.deploy.shipped import FOLDERS, ROOT, everything, shipped

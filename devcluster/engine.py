@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from devcluster import DevclusterError
-from devcluster.errors import CommandFailedError
+from devcluster.errors import CommandFailedError, DevclusterError
 from devcluster.progress import Progress
 from devcluster.shell import run, stream
 
