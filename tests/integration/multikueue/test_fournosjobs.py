@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -227,3 +228,31 @@ async def test_eviction(fleet: Fleet) -> None:
         await clean(fleet)
         assert sum(len(one.runs) for one in runners.workers.values()) == 3
         assert not any(one.problems for one in runners.workers.values())
+
+
+@BY_OURS
+async def test_a_ttl_that_passes_while_the_adapter_is_away(fleet: Fleet) -> None:
+    """The copy stays until its end is known; the job runs once, and its time counts on the manager."""
+    runners = Runners(fleet)
+    runners.hold("a")
+    async with runners.working():
+        await submit(fleet, "a", ttl="1m")
+        await has(fleet, "a", "Running")
+        (on,) = runners.on("a")
+        fleet.stop()
+        runners.finish("a")
+
+        async def finished() -> bool:
+            return (await status(fleet.workers[on], "a")).get("phase") == "Succeeded"
+
+        await fleet.until(finished, "it does not end there")
+        await asyncio.sleep(65)
+        assert await finished(), "the copy deletes itself"
+        fleet.start()
+
+        async def gone() -> bool:
+            return await fleet.manager.find(FOURNOS_JOB, "a") is None
+
+        await fleet.until(gone, "its ttl does not count on the manager")
+        await clean(fleet)
+        assert sorted(name for one in runners.workers.values() for name in one.runs.values()) == ["a"]
