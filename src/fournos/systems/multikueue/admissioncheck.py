@@ -8,10 +8,10 @@ process.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from fournos.engine.api.conditions import Condition, condition, upsert
 from fournos.engine.kube.resource import Key, Obj, key_of
@@ -21,11 +21,21 @@ from fournos.engine.runtime.controller import Caches, Controller, Watch, own_key
 from fournos.engine.runtime.decision import Decision, EventRecord, Facts
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
-from fournos.systems.multikueue.observe import CONFIG, clusters_of, config_of, is_ours
+from fournos.systems.multikueue.observe import (
+    CONFIG,
+    clusters_of,
+    config_of,
+    exists,
+    is_ours,
+    project_cluster,
+    reported_workers,
+)
 from fournos.systems.multikueue.remote_clients import RemoteClients
 from fournos.systems.multikueue.settings import MultiKueueSettings
 
 ADMISSION_CHECKS = "multikueue-checks"
+_LOOK: Final = timedelta(seconds=15)
+"""How often a worker that has left the MultiKueueConfig is looked at: nothing tells that it is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +49,8 @@ class Worker:
     unusable_reason: str
     missing: tuple[str, ...] = ()
     """Kinds that cannot be dispatched to the worker."""
+    listed: bool = True
+    """False for a worker that has left the MultiKueueConfig, and may still run jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +75,23 @@ def observe(
         return Observed(check, "spec.parameters must name a MultiKueueConfig (kind and name)")
     config = caches[MULTIKUEUE_CONFIG].get(Key("", config_name))
     if config is None:
-        return Observed(check, f"there is no MultiKueueConfig {config_name}")
-    found = tuple(_worker(caches, name, settings, workers) for name in clusters_of(config))
-    return Observed(check, "", found)
+        known = tuple(_worker(caches, name, settings, workers) for name in reported_workers(check))
+        left = tuple(replace(worker, listed=False) for worker in known if worker.exists)
+        return Observed(check, f"there is no MultiKueueConfig {config_name}", left)
+    listed = clusters_of(config)
+    found = [_worker(caches, name, settings, workers) for name in listed]
+    for name in reported_workers(check):
+        if name not in listed and exists(caches, name):
+            leaving = _worker(caches, name, settings, workers)
+            if not leaving.probed or leaving.unusable_reason or workers.holds(name):
+                found.append(replace(leaving, listed=False))
+    return Observed(check, "", tuple(found))
 
 
 def _worker(caches: Caches, name: str, settings: MultiKueueSettings, workers: RemoteClients) -> Worker:
     return Worker(
         name,
-        exists=caches[MULTIKUEUE_CLUSTER].get(Key("", name)) is not None,
+        exists=exists(caches, name),
         probed=workers.probed(name),
         unusable_reason=workers.unusable_reason(name),
         missing=tuple(name_of(kind) for kind in settings.kinds if workers.unusable_reason(name, kind)),
@@ -87,7 +107,7 @@ def watches() -> tuple[Watch, ...]:
     return (
         Watch(ADMISSION_CHECK, wakes=own_key, project=_project_check, indexes={CONFIG: config_of}),
         Watch(MULTIKUEUE_CONFIG, wakes=waking_by(ADMISSION_CHECK, CONFIG)),
-        Watch(MULTIKUEUE_CLUSTER, wakes=waking_all(ADMISSION_CHECK), project=_project_cluster),
+        Watch(MULTIKUEUE_CLUSTER, wakes=waking_all(ADMISSION_CHECK), project=project_cluster),
     )
 
 
@@ -99,11 +119,6 @@ def _project_check(check: Obj) -> Obj:
         "spec": check["spec"],
         "status": pick(check.get("status"), ("conditions",)),
     }
-
-
-def _project_cluster(cluster: Obj) -> Obj:
-    """Keeps only the metadata: existence matters, and Kueue owns the status."""
-    return {"metadata": pick(cluster["metadata"], ("name", "uid", "resourceVersion", "deletionTimestamp"))}
 
 
 # --- decide ----------------------------------------------------------------------------------------------
@@ -139,7 +154,10 @@ def decide(observed: Observed, facts: Facts, now: datetime) -> Decision:
     changed = (before.get("status"), before.get("reason")) != (active.status, active.reason)
     kind = "Normal" if active.status == "True" else "Warning"
     events = (EventRecord(kind, active.reason, active.message),) if changed else ()  # type: ignore[arg-type]
-    return Decision(status={"conditions": _fitting(conditions)}, events=events)
+    leaving = any(not worker.listed for worker in observed.workers)
+    return Decision(
+        status={"conditions": _fitting(conditions)}, events=events, wake_at=now + _LOOK if leaving else None
+    )
 
 
 def _fitting(conditions: Sequence[Obj]) -> list[Obj]:
@@ -186,11 +204,10 @@ def _active(observed: Observed, status: dict[str, str]) -> Condition:
         return Condition(
             "Active", "False", "BadConfig", f"Cannot load the AdmissionChecks parameters: {observed.problem}"
         )
-    missing = [worker.name for worker in observed.workers if not worker.exists]
-    good = [
-        one.name for one in observed.workers if status.get(f"{names.WORKER_CONDITION}{one.name}") == "True"
-    ]
-    inactive = [one.name for one in observed.workers if one.exists and one.name not in good]
+    listed = [worker for worker in observed.workers if worker.listed]
+    missing = [worker.name for worker in listed if not worker.exists]
+    good = [one.name for one in listed if status.get(f"{names.WORKER_CONDITION}{one.name}") == "True"]
+    inactive = [one.name for one in listed if one.exists and one.name not in good]
     text = ", ".join(
         f"{what} clusters: [{' '.join(found)}]"
         for what, found in (("Missing", missing), ("Inactive", inactive))

@@ -168,10 +168,13 @@ def follow(ctx: Context) -> Decision:
     for other in ctx.observed.remotes:
         if other is not remote:
             clear(ctx, other, Withdrawal(hard=True))
-    if remote is None or not remote.listed:
-        return _again(ctx, f'"{name}" is not among the workers any more')
-    if not remote.usable:
+    gone = f'"{name}" is not among the workers any more'
+    if remote is None:
+        return _again(ctx, gone)
+    if not remote.usable:  # first: what runs there cannot be stopped now
         return _lost(ctx, remote)
+    if not (remote.listed or ctx.observed.config_missing):
+        return _again(ctx, gone)
     twin = ctx.current(remote)
     if twin is None:
         return _without_twin(ctx, remote)
@@ -267,10 +270,11 @@ def _lost(ctx: Context, remote: Remote) -> Decision:
 def _again(ctx: Context, why: str, *, evict: bool = False) -> Decision:
     """Starts the selection of a worker again.
 
-    An admitted Workload is evicted and queued again by Kueue (check state Retry).  For another
-    one only the claim is removed.
+    A Workload that is admitted, or whose job is on a worker, is evicted and queued again by Kueue (check
+    state Retry): what runs is stopped before it runs elsewhere.  For another one only the claim is removed.
     """
-    if evict or ctx.draft.check_state == "Ready":
+    copies = any(remote.usable and ctx.mirror(remote) for remote in ctx.observed.remotes)
+    if evict or copies or ctx.draft.check_state == "Ready":
         ctx.draft.check("Retry", why)
     else:
         ctx.draft.claim(None)

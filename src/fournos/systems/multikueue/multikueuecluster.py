@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.resource import SECRET, Key, Obj, absent, is_terminating, uid_of
@@ -27,10 +27,12 @@ from fournos.engine.runtime.controller import (
 from fournos.engine.runtime.decision import Custom, Decision, EventRecord, Facts
 from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, content_of
 from fournos.systems.multikueue.names import KUBECONFIG
-from fournos.systems.multikueue.observe import is_ours, listed_workers
+from fournos.systems.multikueue.observe import clusters_of, config_for, is_ours, reported_workers
 from fournos.systems.multikueue.remote_clients import RemoteClients
 from fournos.systems.multikueue.settings import MultiKueueSettings
 
+_LOOK: Final = timedelta(seconds=15)
+"""How often a worker whose MultiKueueCluster is gone is looked at, until nothing of ours is there."""
 _SECRET = "secret"  # noqa: S105 - the name of an index
 
 
@@ -41,12 +43,14 @@ class Observed:
     name: str
     cluster: Obj | None
     is_listed: bool
-    """True if a check of this adapter lists the cluster."""
+    """True if a check of this adapter lists the cluster, or has a condition of it: it has left the list."""
     secret: Obj | None
     connected: str | None
     """The version of the kubeconfig in use, or None."""
     refused: str | None
     """The version of the kubeconfig that cannot be used, or None."""
+    in_use: bool = False
+    """True if objects of this adapter are on the worker, which can be reached."""
 
     @property
     def has_connection_state(self) -> bool:
@@ -63,11 +67,14 @@ def observe(
         key.name,
         cluster,
         is_listed=any(
-            is_ours(check) and key.name in listed_workers(caches, check) for check in caches[ADMISSION_CHECK]
+            key.name in (*clusters_of(config_for(caches, check)), *reported_workers(check))
+            for check in caches[ADMISSION_CHECK]
+            if is_ours(check)
         ),
         secret=caches[SECRET].get(Key(settings.kueue_namespace, location)) if location else None,
         connected=workers.version_of(key.name),
         refused=workers.refused(key.name),
+        in_use=workers.holds(key.name) and not workers.unusable_reason(key.name),
     )
     return observed if cluster is not None or observed.has_connection_state else None
 
@@ -114,7 +121,13 @@ def _version_of(secret: Obj) -> str:
 
 
 def _project_check(check: Obj) -> Obj:
-    return {"metadata": pick(check["metadata"], ("name", "uid", "resourceVersion")), "spec": check["spec"]}
+    """Keeps of the status only the types of the conditions."""
+    conditions = (check.get("status") or {}).get("conditions") or ()
+    return {
+        "metadata": pick(check["metadata"], ("name", "uid", "resourceVersion")),
+        "spec": check["spec"],
+        "status": {"conditions": [{"type": one["type"]} for one in conditions]},
+    }
 
 
 # --- steps -----------------------------------------------------------------------------------------------
@@ -180,6 +193,8 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, namespace: str) -
             events=(EventRecord("Warning", failure.reason or "KubeconfigRefused", failure.message[:1024]),)
         )
     if observed.cluster is None or is_terminating(observed.cluster) or not observed.is_listed:
+        if observed.in_use:  # what runs there is withdrawn first
+            return Decision(wake_at=now + _LOOK)
         return Decision((Disconnect(observed.name),) if observed.has_connection_state else ())
     source = observed.cluster["spec"].get("clusterSource") or {}
     kubeconfig = source.get("kubeConfig") or {}

@@ -14,7 +14,7 @@ from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, key_
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.engine.runtime.controller import Caches, Watch, controller_uid, metadata, own_key, pick
 from fournos.systems.multikueue import names
-from fournos.systems.multikueue.config import MULTIKUEUE_CONFIG
+from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.systems.multikueue.remote import RemoteFailure
 from fournos.systems.multikueue.settings import MultiKueueSettings
 
@@ -64,6 +64,8 @@ class Observed:
     job: Obj | None
     remotes: tuple[Remote, ...]
     """All workers; those of the check's MultiKueueConfig come first, in its order."""
+    config_missing: bool = False
+    """True if the check's MultiKueueConfig does not exist, as while it is replaced."""
 
 
 def watches(settings: MultiKueueSettings) -> tuple[Watch, ...]:
@@ -82,6 +84,8 @@ def watches(settings: MultiKueueSettings) -> tuple[Watch, ...]:
             indexes={CONFIG: config_of},
         ),
         Watch(MULTIKUEUE_CONFIG, wakes=_wakes_of_config),
+        # A change that matters here changes the connection, which wakes all Workloads.
+        Watch(MULTIKUEUE_CLUSTER, wakes=lambda cluster, caches: (), project=project_cluster),
         *(Watch(kind, wakes=_wakes_of_job, project=project_job, required=False) for kind in settings.kinds),
     )
 
@@ -149,17 +153,21 @@ def observe(
     """Returns the Workload with its job, and their objects on each worker; None if there is nothing to do."""
     workload = caches[WORKLOAD].get(key)
     check = _check_of(caches, workload) if workload is not None else None
-    in_config = listed_workers(caches, check)
+    config = config_for(caches, check)
+    in_config = clusters_of(config)
     kind = _kind_of(workload, settings)
+    winner = str(((workload or {}).get("status") or {}).get("clusterName") or "")
+    # The winner counts from the start of this process on, before it is connected.
+    known = (*in_config, *workers.names(), *((winner,) if exists(caches, winner) else ()))
     remotes = tuple(
-        _remote(name, key, kind, check, settings=settings, workers=workers, listed=name in in_config)
-        for name in dict.fromkeys((*in_config, *workers.names()))
+        _remote(name, key, kind, check, caches, settings=settings, workers=workers, listed=name in in_config)
+        for name in dict.fromkeys(known)
     )
     if check is None and not any(remote.workload or remote.jobs for remote in remotes):
         return None
     owner = controller_of(workload) if workload is not None else None
     job = caches[kind].get(Key(key.namespace, str(owner["name"]))) if kind and owner else None
-    return Observed(key=key, workload=workload, check=check, kind=kind, job=job, remotes=remotes)
+    return Observed(key, workload, check, kind, job, remotes, config_missing=config is None)
 
 
 def _check_of(caches: Caches, workload: Obj) -> Obj | None:
@@ -181,6 +189,7 @@ def _remote(
     key: Key,
     kind: Resource | None,
     check: Obj | None,
+    caches: Caches,
     *,
     settings: MultiKueueSettings,
     workers: RemoteClients,
@@ -191,10 +200,10 @@ def _remote(
     for resource in settings.kinds:
         found = workers.store(name, resource)
         if found is not None:
-            there = (job for job in found.by(OF_WORKLOAD, str(key)) if _is_through(name, job, workers))
+            there = (job for job in found.by(OF_WORKLOAD, str(key)) if _is_through(name, job, caches))
             jobs += [(resource, _seen(name, job, workers)) for job in there]
     workload = store.get(key) if store is not None else None
-    if workload is not None and not _is_through(name, workload, workers):
+    if workload is not None and not _is_through(name, workload, caches):
         workload = None
     unusable_reason = workers.unusable_reason(name, kind)
     return Remote(
@@ -211,10 +220,13 @@ def _remote(
     )
 
 
-def _is_through(name: str, obj: Obj, workers: RemoteClients) -> bool:
-    """Returns True if the object was created through this connection, or through one that is gone."""
+def _is_through(name: str, obj: Obj, caches: Caches) -> bool:
+    """Returns True if the object was created through this MultiKueueCluster, or through one that is gone.
+
+    One that is not connected at the moment is not gone: two of them may lead to the same cluster.
+    """
     made = (obj["metadata"].get("annotations") or {}).get(names.WORKER)
-    return made in (None, name) or made not in workers.names()
+    return made in (None, name) or not exists(caches, str(made))
 
 
 def _seen(name: str, obj: Obj, workers: RemoteClients) -> Obj:
@@ -237,12 +249,22 @@ def remote_keys(settings: MultiKueueSettings, workers: RemoteClients) -> Iterabl
     return tuple(keys)
 
 
-def listed_workers(caches: Caches, check: Obj | None) -> tuple[str, ...]:
-    """Returns the workers that the MultiKueueConfig of an AdmissionCheck lists."""
-    if check is None:
-        return ()
-    config = next((caches[MULTIKUEUE_CONFIG].get(Key("", name)) for name in config_of(check)), None)
-    return clusters_of(config)
+def config_for(caches: Caches, check: Obj | None) -> Obj | None:
+    """Returns the MultiKueueConfig of an AdmissionCheck, None if it does not exist."""
+    names_ = config_of(check) if check is not None else ()
+    return next((caches[MULTIKUEUE_CONFIG].get(Key("", name)) for name in names_), None)
+
+
+def exists(caches: Caches, cluster: str) -> bool:
+    """Returns True if there is a MultiKueueCluster of this name."""
+    return caches[MULTIKUEUE_CLUSTER].get(Key("", cluster)) is not None
+
+
+def reported_workers(check: Obj) -> tuple[str, ...]:
+    """Returns the workers of which an AdmissionCheck has a condition."""
+    conditions = (check.get("status") or {}).get("conditions") or ()
+    prefix = names.WORKER_CONDITION
+    return tuple(one["type"].removeprefix(prefix) for one in conditions if one["type"].startswith(prefix))
 
 
 def clusters_of(config: Obj | None) -> tuple[str, ...]:
@@ -283,6 +305,11 @@ def project_workload(workload: Obj) -> Obj:
         "spec": workload["spec"],
         "status": workload.get("status") or {},
     }
+
+
+def project_cluster(cluster: Obj) -> Obj:
+    """Keeps only the metadata: existence matters, and Kueue owns the status."""
+    return {"metadata": pick(cluster["metadata"], ("name", "uid", "resourceVersion", "deletionTimestamp"))}
 
 
 def project_check(check: Obj) -> Obj:

@@ -163,6 +163,9 @@ class RemoteClient:
     def busy(self, workload: Key) -> bool:
         return workload in self._queue
 
+    def has_steps(self) -> bool:
+        return bool(self._steps)
+
     def failure(self, workload: Key) -> RemoteFailure | None:
         return self._failures.get(workload)
 

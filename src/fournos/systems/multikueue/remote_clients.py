@@ -160,6 +160,14 @@ class RemoteClients:
     def store(self, name: str, resource: Resource) -> Store | None:
         return self.fleet.store(name, resource)
 
+    def holds(self, name: str) -> bool:
+        """Returns True if objects of this adapter are on the worker, or about to be, as far as is known."""
+        stores = (self.fleet.store(name, resource) for resource in self._resources)
+        client = self._clients.get(name)
+        return any(store is not None and len(store) for store in stores) or (
+            client is not None and client.has_steps()
+        )
+
     def _on_change(self, name: str) -> None:
         """Calls `changed` if the worker's usability has changed; the fleet reports every change."""
         kinds = (None, *self._settings.kinds)

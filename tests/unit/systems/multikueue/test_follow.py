@@ -213,9 +213,10 @@ def test_a_copy_that_runs_makes_the_check_ready_and_its_status_comes_back() -> N
     ids=["unknown", "unlisted", "gone", "evicted", "not admitted", "refused"],
 )
 def test_a_winner_that_does_not_run_it_is_given_up(there: tuple[Remote, ...], message: str) -> None:
-    """Before its admission only the claim goes; an admitted Workload is evicted and queued again by Kueue."""
-    early = decided(claimed(*there))
-    assert (check(early), winner(early)) == (("Pending", message), None)
+    """Only the claim goes where nothing runs yet; else Kueue evicts it, which stops what runs."""
+    early, copies = decided(claimed(*there)), any(one.jobs for one in there)
+    expected = ("Retry", "a") if copies else ("Pending", None)
+    assert (check(early), winner(early)) == ((expected[0], message), expected[1])
     late = decided(claimed(*there, state="Ready"))
     assert (check(late), winner(late)) == (("Retry", message), "a")
 
@@ -280,6 +281,20 @@ def test_a_worker_is_lost_after_its_time() -> None:
     assert check(decided(claimed(lost(limit), state="Ready"))) == ("Retry", '"a" is lost: no route')
     silent = decided(claimed(lost(limit, ""), state="Ready"))
     assert check(silent) == ("Retry", '"a" is lost: not connected')
+
+
+def test_a_worker_that_has_left_the_config_and_cannot_be_reached_is_waited_for_as_long() -> None:
+    """What runs there cannot be stopped, and must not run twice."""
+    limit = SETTINGS.worker_lost
+    short, late = (replace(lost(age), listed=False) for age in (limit - 1, limit))
+    assert check(decided(claimed(short, state="Ready")))[0] == "Ready"
+    assert check(decided(claimed(late, state="Ready"))) == ("Retry", '"a" is lost: no route')
+
+
+def test_a_config_that_is_made_again_stops_nothing() -> None:
+    around = claimed(replace(running(), listed=False), state="Ready")
+    found = decided(replace(around, config_missing=True))
+    assert check(found)[0] == "Ready" and winner(found) == "a"
 
 
 # --- the end -------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from fournos.engine.kube.errors import InvalidError
 from fournos.engine.kube.resource import Key
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.multikueue import names
-from fournos.systems.multikueue.config import MULTIKUEUE_CONFIG
+from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from tests.unit.systems.multikueue import actors
 from tests.unit.systems.multikueue.actors import (
     condition_of,
@@ -215,6 +215,21 @@ async def test_a_worker_that_leaves_the_fleet_gives_its_jobs_back() -> None:
     runs_on("w2")((await run(scenario(leave, setup=on_first))).server)
 
 
+async def test_a_config_that_is_made_again_changes_nothing() -> None:
+    def remove(server: Server) -> None:
+        line(server, "w2", full=None)
+        server.delete(MULTIKUEUE_CONFIG, Key("", "all"))
+
+    def restore(server: Server) -> None:
+        assert condition_of(server, "Active") == ("False", "BadConfig")
+        server.create(MULTIKUEUE_CONFIG, {"metadata": {"name": "all"}, "spec": {"clusters": list(WORKERS)}})
+
+    server = (await run(scenario(remove, restore, setup=on_first))).server
+    runs_on("w1")(server)
+    assert condition_of(server, "Active") == ("True", "Active")
+    assert not (workload(server)["status"].get("schedulingStats") or {}), "it was never evicted"
+
+
 async def test_a_worker_without_the_crd_is_left_out_for_this_kind_alone() -> None:
     def setup(server: Server) -> None:
         line(server, "w1", missing=True)
@@ -255,7 +270,8 @@ async def test_no_worker_at_all() -> None:
 
 async def test_two_names_of_one_cluster_do_not_take_from_each_other() -> None:
     def leftovers(server: Server) -> None:
-        for name, worker in (("alias", "w1"), ("renamed", "no-more")):
+        server.create(MULTIKUEUE_CLUSTER, {"metadata": {"name": "silent"}, "spec": {}})
+        for name, worker in (("alias", "w1"), ("renamed", "no-more"), ("not-connected", "silent")):
             meta = {
                 "name": name,
                 "namespace": NS,
@@ -266,7 +282,7 @@ async def test_two_names_of_one_cluster_do_not_take_from_each_other() -> None:
 
     case = scenario(setup=leftovers)
     server = (await run(replace(case, invariants=()))).server
-    assert [one["metadata"]["name"] for one in server.list(at("w2", FOO))] == ["alias"]
+    assert [one["metadata"]["name"] for one in server.list(at("w2", FOO))] == ["alias", "not-connected"]
 
 
 async def test_what_cannot_be_deleted_on_one_worker_does_not_keep_the_job_from_the_others() -> None:

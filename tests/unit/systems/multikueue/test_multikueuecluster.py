@@ -11,10 +11,12 @@ import pytest
 from fournos.engine.api.conditions import condition
 from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import SECRET, Key
+from fournos.engine.kube.store import Store
 from fournos.engine.queueing.kinds import ADMISSION_CHECK
+from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.decision import Decision, Facts
 from fournos.systems.multikueue import names
-from fournos.systems.multikueue.admissioncheck import Observed, Worker, decide
+from fournos.systems.multikueue.admissioncheck import Observed, Worker, decide, observe
 from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.systems.multikueue.multikueuecluster import multikueueclusters
 from fournos.systems.multikueue.part import multikueue_controllers
@@ -34,6 +36,13 @@ class Connected(FakeWorkers):
         super().__init__()
         self.versions: dict[str, str] = {}
         self.refusals: dict[str, tuple[str, str]] = {}
+        self.in_use: set[str] = set()
+
+    def unusable_reason(self, name: str, kind: Any = None) -> str:
+        return ""
+
+    def holds(self, name: str) -> bool:
+        return name in self.in_use
 
     def connect(self, name: str, kubeconfig: bytes, *, version: str) -> None:
         self.refusals.pop(name, None)
@@ -115,6 +124,46 @@ async def test_a_rotated_secret_connects_anew_and_a_removed_cluster_is_disconnec
     assert workers.versions == {} and workers.refusals == {}
 
 
+@pytest.mark.parametrize("gone", ["the MultiKueueCluster", "its place in the list"])
+async def test_a_worker_that_leaves_stays_connected_until_it_is_empty(gone: str) -> None:
+    """What runs there is withdrawn first: nobody else could stop it."""
+    workers, seen = Connected(), []
+
+    def setup(server: Server) -> None:
+        named(server, "w1")
+        cluster(server, "w1")
+        secret(server, "w1-secret", KUEUE, b"good")
+        workers.in_use.add("w1")
+
+    def leave(server: Server) -> None:
+        if gone == "the MultiKueueCluster":
+            server.delete(MULTIKUEUE_CLUSTER, Key("", "w1"))
+        else:
+            server.patch(MULTIKUEUE_CONFIG, Key("", "all"), {"spec": {"clusters": ["w2"]}})
+
+    def empty(server: Server) -> None:
+        seen.append(dict(workers.versions))
+        workers.in_use.clear()
+
+    await run(Scenario(multikueueclusters(SETTINGS, workers), setup, script=(leave, empty)))
+    assert seen == [{"w1": seen[0]["w1"]}] and workers.versions == {}
+
+
+async def test_a_worker_of_which_a_check_has_a_condition_is_connected() -> None:
+    """It has left the list; what it may still run is found after a restart, too."""
+
+    def setup(server: Server) -> None:
+        named(server, "w2")
+        cluster(server, "w1")
+        secret(server, "w1-secret", KUEUE, b"good")
+        conditions = [{"type": f"{names.WORKER_CONDITION}w1", "status": "True"}]
+        server.patch(
+            ADMISSION_CHECK, Key("", CHECK), {"status": {"conditions": conditions}}, subresource="status"
+        )
+
+    assert list((await linked(setup)).versions) == ["w1"]
+
+
 @pytest.mark.parametrize(
     ("source", "content", "expected"),
     [
@@ -155,7 +204,7 @@ MANY = [f"w{number:02}" for number in range(names.MAX_WORKERS)]
 
 def check(conditions: Any = ()) -> dict[str, Any]:
     return {
-        "metadata": {"name": "c", "generation": 1},
+        "metadata": {"name": "c", "generation": 1, "resourceVersion": "1"},
         "spec": {},
         "status": {"conditions": list(conditions)},
     }
@@ -204,6 +253,47 @@ def test_of_too_many_lost_workers_those_lost_first_keep_their_time_and_nothing_c
     later = decided(first, MANY, 60)
     assert shown(later, "False") == set(MANY[5:])
     assert decided(later, MANY, 120) == later
+
+
+class Leaving(FakeWorkers):
+    """One worker, "w1", that has left the MultiKueueConfig."""
+
+    def __init__(self, reason: str, *, holds: bool) -> None:
+        super().__init__()
+        self.reason, self.in_use = reason, holds
+
+    def unusable_reason(self, name: str, kind: Any = None) -> str:
+        return self.reason
+
+    def holds(self, name: str) -> bool:
+        return self.in_use
+
+
+@pytest.mark.parametrize(
+    ("reason", "holds", "kept"), [("", True, True), ("no answer", False, True), ("", False, False)]
+)
+def test_the_condition_of_a_worker_stays_until_nothing_is_there(reason: str, holds: bool, kept: bool) -> None:
+    """It is the time since which the worker is lost, and the memory that something may be there."""
+    parameters = {"kind": "MultiKueueConfig", "name": "all"}
+    spec = {"controllerName": names.CONTROLLER, "parameters": parameters}
+    condition_ = {"type": f"{names.WORKER_CONDITION}w1", "status": "True", "reason": "x", "message": ""}
+    own = {**check([{**condition_, "lastTransitionTime": "2026-03-01T11:00:00Z"}]), "spec": spec}
+    stores = {kind: Store() for kind in (ADMISSION_CHECK, MULTIKUEUE_CONFIG, MULTIKUEUE_CLUSTER)}
+    for kind, obj in (
+        (ADMISSION_CHECK, own),
+        (MULTIKUEUE_CONFIG, {"metadata": {"name": "all", "resourceVersion": "1"}, "spec": {"clusters": []}}),
+        (MULTIKUEUE_CLUSTER, {"metadata": {"name": "w1", "resourceVersion": "1"}}),
+    ):
+        stores[kind].replace([obj], "1")
+    around = observe(Caches(stores), Key("", "c"), settings=SETTINGS, workers=Leaving(reason, holds=holds))  # type: ignore[arg-type]
+    assert around is not None
+    decision = decide(around, Facts(), NOW)
+    assert decision.status is not None
+    conditions = decision.status["conditions"]
+    assert bool(shown(conditions, "False" if reason else "True")) is kept
+    assert (decision.wake_at is not None) is kept
+    active = condition(check(conditions), "Active") or {}
+    assert active["message"] == "the MultiKueueConfig names no cluster"
 
 
 def test_few_workers_all_have_a_condition() -> None:

@@ -367,3 +367,13 @@ async def test_a_refusal_for_good_is_known_until_another_takes_its_place() -> No
         await found.sent("w1", A, creation(FOO, body("a")))
         failure = await found.sent("w1", A, Delete(FOO, A, "u"))
         assert failure is not None and failure.permanent and failure.attempt == "1"
+
+
+async def test_a_worker_holds_what_is_there_and_what_is_on_its_way() -> None:
+    async with connected() as (found, remote):
+        await asyncio.sleep(1)
+        assert not found.workers.holds("w1") and not found.workers.holds("unknown")
+        remote.hangs = True
+        await found.send("w1", A, creation(WORKLOAD, body("a")))
+        assert found.workers.holds("w1"), "its creation may succeed"
+        remote.hangs = False

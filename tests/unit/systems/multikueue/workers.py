@@ -113,6 +113,9 @@ class FakeWorkers:
         found = at(name, resource)
         return self.caches[found]
 
+    def holds(self, name: str) -> bool:
+        return False
+
     def busy(self, name: str, workload: Key) -> bool:
         assert self.caches is not None
         line = line_of(self.caches, name)
