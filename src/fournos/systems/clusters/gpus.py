@@ -2,14 +2,16 @@
 
 Sources: NVIDIA's device plugin and GPU feature discovery (nvidia.com/gpu, nvidia.com/mig-<profile>,
 nvidia.com/gpu.product), AMD's device plugin and node labeller (amd.com/gpu, amd.com/gpu.product-name),
-Intel's device plugins (gpu.intel.com/i915 and /xe, habana.ai/gaudi).
+Intel's device plugins (gpu.intel.com/i915 and /xe, habana.ai/gaudi). AMD's device plugin names partitions by
+their mode (amd.com/cpx_nps4), or as whole GPUs, and then only a label of the node tells the mode.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any, Final
@@ -86,14 +88,24 @@ _RESOURCES: Final = {
 }
 _PRODUCT_LABELS: Final = {
     "nvidia": ("nvidia.com/gpu.product",),
-    "amd": ("amd.com/gpu.product-name", "amd.com/gpu.product"),
+    "amd": ("amd.com/gpu.product",),
     "intel": ("gpu.intel.com/product",),
     "habana": ("habana.ai/gaudi.product",),
 }
 _UNNAMED: Final = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "INTEL", "habana": "HABANA-GAUDI"}
-_AMD_BETA: Final = "beta.amd.com/gpu.product-name."
-"""Older versions of AMD's node labeller put the product name into the label's key."""
+_AMD_LABELS: Final = ("amd.com/gpu.", "beta.amd.com/gpu.")
+"""The prefixes of AMD's node labeller.
 
+A label that has several values on a node has one key for each, which ends with the value, and the number of
+its GPUs as the label's value. Older versions wrote every label so.
+"""
+_AMD_PRODUCT, _AMD_MODE = "product-name", "compute-memory-partition"
+_AMD_KEYS: Final = tuple(f"{prefix}{what}" for prefix in _AMD_LABELS for what in (_AMD_PRODUCT, _AMD_MODE))
+_AMD_PARTITION: Final = re.compile(r"amd\.com/([a-z]px(_nps[0-9]+)?)")
+_WHOLE: Final = "spx"
+"""The mode of a GPU without partitions."""
+_MIXED: Final = "MIXED"
+"""Stands for the model or mode where a node has several, and its labels do not tell how many of each."""
 
 _DRIVERS: Final = ("nvidia.com/cuda.driver-version.full", "amd.com/gpu.driver-version")
 _DRIVER_PARTS: Final = tuple(f"nvidia.com/cuda.driver.{part}" for part in ("major", "minor", "rev"))
@@ -104,12 +116,12 @@ _LABELS: Final = frozenset(chain(*_PRODUCT_LABELS.values(), _DRIVERS, _DRIVER_PA
 
 def is_gpu_resource(name: str) -> bool:
     """True if the resource counts GPUs."""
-    return name in _RESOURCES or name.startswith(_MIG)
+    return name in _RESOURCES or name.startswith(_MIG) or _AMD_PARTITION.fullmatch(name) is not None
 
 
 def is_gpu_label(name: str) -> bool:
-    """True if the node label contains the product name of a GPU, or the version of its driver."""
-    return name.startswith(_AMD_BETA) or name in _LABELS
+    """True if the node label contains the product name or mode of a GPU, or the version of its driver."""
+    return name.startswith(_AMD_KEYS) or name in _LABELS
 
 
 def drivers(nodes: Iterable[Obj]) -> tuple[str, ...]:
@@ -132,46 +144,79 @@ def usable(node: Obj) -> bool:
 
 def discover(nodes: Iterable[Obj]) -> tuple[GpuModel, ...]:
     """Returns the GPUs of all usable nodes, sorted."""
-    models: dict[tuple[str, str], GpuModel] = {}
-    for node in nodes:
-        if not usable(node):
-            continue
-        labels = node["metadata"].get("labels") or {}
-        for resource, quantity in ((node.get("status") or {}).get("allocatable") or {}).items():
-            gpu = _gpu(resource, _count(quantity), labels)
-            if gpu is None:
-                continue
-            before = models.get(gpu.key)
-            if before:
-                count = min(gpu.count + before.count, _MOST)
-                gpu = replace(gpu, count=count, nodes=before.nodes + 1)
-            models[gpu.key] = gpu
-    return tuple(sorted(models.values()))
-
-
-def _gpu(resource: str, count: int, labels: Mapping[str, str]) -> GpuModel | None:
-    """Returns the GPUs of one allocatable resource of a node; None if the resource is not a GPU."""
-    vendor = "nvidia" if resource.startswith(_MIG) else _RESOURCES.get(resource)
-    if vendor is None or count <= 0:
-        return None
-    model = _product(vendor, labels) or _UNNAMED[vendor]
-    if resource.startswith(_MIG):
-        model = f"{model}-MIG-{resource.removeprefix(_MIG)}"
-    elif resource.endswith(".shared") and not model.endswith("-SHARED"):
-        model = f"{model}-SHARED"
-    model = model[:_LONGEST_MODEL]
-    return GpuModel(vendor, model, short_name(vendor, model), count, 1)
-
-
-def _product(vendor: str, labels: Mapping[str, str]) -> str | None:
-    for name in _PRODUCT_LABELS[vendor]:
-        if labels.get(name):
-            return labels[name]
-    if vendor == "amd":
-        return next(
-            (key.removeprefix(_AMD_BETA) for key in sorted(labels) if key.startswith(_AMD_BETA)), None
+    counts: Counter[tuple[str, str]] = Counter()
+    node_counts: Counter[tuple[str, str]] = Counter()
+    for node in filter(usable, nodes):
+        models = _models_of(node)
+        counts.update(models)
+        node_counts.update(models.keys())
+    return tuple(
+        sorted(
+            GpuModel(vendor, model, short_name(vendor, model), min(count, _MOST), node_counts[vendor, model])
+            for (vendor, model), count in counts.items()
         )
-    return None
+    )
+
+
+def _models_of(node: Obj) -> Counter[tuple[str, str]]:
+    """Returns the number of GPUs of a node by vendor and model."""
+    labels = node["metadata"].get("labels") or {}
+    models: Counter[tuple[str, str]] = Counter()
+    for resource, quantity in ((node.get("status") or {}).get("allocatable") or {}).items():
+        count = _count(quantity)
+        if count <= 0:
+            continue
+        if resource == "amd.com/gpu" or _AMD_PARTITION.fullmatch(resource):
+            for model, part in _amd_models(resource, count, labels):
+                models["amd", model[:_LONGEST_MODEL]] += part
+        elif vendor := "nvidia" if resource.startswith(_MIG) else _RESOURCES.get(resource):
+            models[vendor, _model(vendor, resource, labels)[:_LONGEST_MODEL]] += count
+    return models
+
+
+def _model(vendor: str, resource: str, labels: Mapping[str, str]) -> str:
+    named = (labels[name] for name in _PRODUCT_LABELS[vendor] if labels.get(name))
+    model = next(named, _UNNAMED[vendor])
+    if resource.startswith(_MIG):
+        return f"{model}-MIG-{resource.removeprefix(_MIG)}"
+    if resource.endswith(".shared") and not model.endswith("-SHARED"):
+        return f"{model}-SHARED"
+    return model
+
+
+def _amd_models(resource: str, count: int, labels: Mapping[str, str]) -> Iterator[tuple[str, int]]:
+    """Yields the models of a node's AMD GPUs or partitions, each with its number."""
+    partition = _AMD_PARTITION.fullmatch(resource)
+    products = _split(count, _amd_values(labels, _AMD_PRODUCT) or {_model("amd", resource, labels): 0})
+    modes = _split(count, {partition[1]: 0} if partition else _amd_values(labels, _AMD_MODE))
+    if len(products) > 1 and len(modes) > 1:
+        products = {_MIXED: count}
+    for product, of_product in products.items():
+        for mode, of_mode in modes.items():
+            model = f"{_UNNAMED['amd']}-{_MIXED}" if product == _MIXED else product
+            suffix = "" if not mode or mode.startswith(_WHOLE) else f"-{mode.upper()}"
+            yield f"{model}{suffix}", min(of_product, of_mode)
+
+
+def _amd_values(labels: Mapping[str, str], what: str) -> dict[str, int]:
+    """Returns the values of AMD's label, each with its number of GPUs; 0 if the label tells no number."""
+    for key in (f"{prefix}{what}" for prefix in _AMD_LABELS):
+        if value := labels.get(key):
+            return {value: 0}
+        several = {name: number for name, number in labels.items() if name.startswith(f"{key}.")}
+        if several:
+            return {name.removeprefix(f"{key}."): _count(number) for name, number in several.items()}
+    return {}
+
+
+def _split(count: int, values: Mapping[str, int]) -> Mapping[str, int]:
+    """Returns how many of `count` GPUs have each value.
+
+    A single value has all of them. Several are told apart only if their numbers add up.
+    """
+    if len(values) < 2:
+        return {next(iter(values), ""): count}
+    return values if sum(values.values()) == count else {_MIXED: count}
 
 
 def _count(quantity: str | int) -> int:
@@ -188,7 +233,7 @@ _NOISE: Final = re.compile(
     r"nvidia|amd|intel|habana|tesla|instinct|geforce|quadro|radeon|pro|data|center|series|gpu|accelerator|generation"
     r"|sxm\d*|pcie|nvl\d*|oam|ubb|hbm\d*[a-z]?|\d+gb|lp"
 )
-_MIG_PROFILE: Final = re.compile(r"-mig-([0-9a-z.+]+)")
+_PARTITION: Final = re.compile(r"-(mig-[0-9a-z.+]+|[a-z]px(_nps[0-9]+)?$)")
 
 
 def short_name(vendor: str, model: str) -> str:
@@ -197,14 +242,14 @@ def short_name(vendor: str, model: str) -> str:
     It has only lower-case letters and digits, without vendor, form factor and memory size.
 
     A partition or a shared GPU is a different resource from a whole GPU and gets a name of its own, such as
-    a100mig1g5gb or l40sshared.
+    a100mig1g5gb, mi300xcpxnps4 or l40sshared.
     """
     text = model.lower()
     share = ""
-    profile = _MIG_PROFILE.search(text)
-    if profile:
-        share = "mig" + re.sub(r"[^a-z0-9]", "", profile[1])
-        text = text[: profile.start()]
+    partition = _PARTITION.search(text)
+    if partition:
+        share = re.sub(r"[^a-z0-9]", "", partition[1])
+        text = text[: partition.start()]
     if text.endswith("-shared"):
         text, share = text.removesuffix("-shared"), "shared" + share
     words = [word for word in re.split(r"[^a-z0-9]+", text) if word and not _NOISE.fullmatch(word)]

@@ -18,6 +18,7 @@ from fournos.systems.clusters.gpus import (
     settle,
     short_name,
 )
+from fournos.systems.clusters.observe import project_node
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -68,6 +69,7 @@ def nvidia(count: int, product: str | None = None, **kwargs: Any) -> Any:
         ("amd", "AMD_Instinct_MI300X_OAM", "mi300x"),
         ("amd", "AMD-Instinct-MI210", "mi210"),
         ("amd", "AMD-Instinct-MI250X", "mi250x"),
+        ("amd", "AMD_Instinct_MI300X_OAM-CPX_NPS4", "mi300xcpxnps4"),
         ("amd", "AMD", "amd"),
         ("intel", "Max_1550", "max1550"),
         ("habana", "HABANA-GAUDI", "gaudi"),
@@ -151,6 +153,43 @@ def test_slices_are_not_whole_gpus() -> None:
     mixed = node({"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"}, nvidia_com__gpu="4")
     mixed["status"]["allocatable"]["nvidia.com/mig-1g.5gb"] = "14"
     assert {gpu.short_name: gpu.count for gpu in discover([mixed])} == {"a100": 4, "a100mig1g5gb": 14}
+
+
+MI300X = {"amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM"}
+MODE = "amd.com/gpu.compute-memory-partition"
+TWO = {
+    f"{prefix}amd.com/gpu.product-name.{name}": n
+    for prefix in ("", "beta.")
+    for name, n in (("AMD_Instinct_MI210", "2"), ("AMD_Instinct_MI300X", "6"))
+}
+
+
+@pytest.mark.parametrize(
+    ("labels", "allocatable", "counted"),
+    [
+        # Named by their mode: a GPU in SPX is whole.
+        (MI300X, {"amd.com/gpu": "0", "amd.com/spx_nps1": "6", "amd.com/cpx_nps1": "16"},
+         {"mi300x": 6, "mi300xcpxnps1": 16}),
+        (MI300X, {"amd.com/dpx_nps1": "4"}, {"mi300xdpxnps1": 4}),
+        ({}, {"amd.com/cpx_nps4": "64"}, {"amdcpxnps4": 64}),
+        # Named as whole GPUs: a label has the mode.
+        (MI300X | {MODE: "cpx_nps4"}, {"amd.com/gpu": "64"}, {"mi300xcpxnps4": 64}),
+        (MI300X | {MODE: "spx_nps1"}, {"amd.com/gpu": "8"}, {"mi300x": 8}),
+        (MI300X | {f"{MODE}.spx_nps1": "6", f"{MODE}.cpx_nps1": "16"}, {"amd.com/gpu": "22"},
+         {"mi300x": 6, "mi300xcpxnps1": 16}),
+        # Two models: by their numbers, or as what nobody can tell apart.
+        (TWO, {"amd.com/gpu": "8"}, {"mi210": 2, "mi300x": 6}),
+        (TWO, {"amd.com/gpu": "7"}, {"mixed": 7}),
+        (TWO, {"amd.com/cpx_nps1": "16"}, {"mixedcpxnps1": 16}),
+        (TWO | {f"{MODE}.spx_nps1": "4", f"{MODE}.cpx_nps1": "4"}, {"amd.com/gpu": "8"},
+         {"mixed": 4, "mixedcpxnps1": 4}),
+    ],
+)  # fmt: skip
+def test_partitions_and_models_of_amd(labels: Any, allocatable: Any, counted: dict[str, int]) -> None:
+    a_node = {**node(labels), "status": {**node()["status"], "allocatable": allocatable}}
+    projected = project_node({**a_node, "metadata": {**a_node["metadata"], "uid": "u"}})
+    assert Inventory(discover([projected])).quotas == counted
+    assert {model.nodes for model in discover([projected])} == {1}
 
 
 @pytest.mark.parametrize(
