@@ -178,6 +178,13 @@ class WrappedKind:
     bare: Templateless | None = None
     """Set for a kind without a pod template."""
 
+    def kueue_counts(self, template: Obj) -> bool:
+        """True if Kueue's own inference finds the pod sets of this template, with the right numbers."""
+        spec = _section(template, "spec")
+        groups = (spec.get("workerGroupSpecs"), _section(spec, "rayClusterSpec").get("workerGroupSpecs"))
+        listed = [group for found in groups if isinstance(found, list) for group in found]
+        return self.kueue_infers and not any(_section(group).get(_HOSTS, 1) != 1 for group in listed)
+
     @property
     def documents_pod_sets(self) -> bool:
         """True if manifests for the published operator declare the pod sets: it does not infer them."""
@@ -244,6 +251,10 @@ def _by_role(section: str, roles: tuple[str, ...], hints: Mapping[str, str]) -> 
     return infer
 
 
+_HOSTS: Final = "numOfHosts"
+"""The pods of each replica of a Ray worker group; Kueue's own inference counts one."""
+
+
 def _ray(*below: str) -> Infer:
     prefix = ".".join(("template", "spec", *below))
 
@@ -252,7 +263,8 @@ def _ray(*below: str) -> Infer:
         yield PodSetSpec(f"{prefix}.headGroupSpec.template")
         for i, group in enumerate(spec.get("workerGroupSpecs") or ()):
             replicas = _number(group.get("replicas"), 1, f"workerGroupSpecs[{i}].replicas")
-            yield PodSetSpec(f"{prefix}.workerGroupSpecs[{i}].template", replicas)
+            hosts = _number(group.get(_HOSTS), 1, f"workerGroupSpecs[{i}].{_HOSTS}")
+            yield PodSetSpec(f"{prefix}.workerGroupSpecs[{i}].template", replicas * hosts)
 
     return infer
 

@@ -108,7 +108,7 @@ def _with_pod_sets(component: Any) -> Any:
     """Returns the component with its inferred pod sets, if the user declared none."""
     template = section(component, "template")
     kind = wrapped_kind(template)
-    if kind is None or kind.kueue_infers or kind.bare or component.get("podSets"):
+    if kind is None or kind.kueue_counts(template) or kind.bare or component.get("podSets"):
         return component
     try:
         inferred = inferred_pod_sets(template)

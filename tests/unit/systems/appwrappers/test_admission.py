@@ -326,7 +326,10 @@ def test_pod_sets_are_written_where_kueue_knows_none() -> None:
     roles = {"Launcher": {"template": pod_template()}, "Worker": {"replicas": 4, "template": pod_template()}}
     spec = {"mpiReplicaSpecs": roles}
     mpi = {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": {"name": "m"}, "spec": spec}
-    new = wrapper(group_set, mpi, pod_template("p"))
+    group = {"replicas": 2, "numOfHosts": 4, "template": pod_template()}
+    ray_spec = {"headGroupSpec": {"template": pod_template()}, "workerGroupSpecs": [group]}
+    ray = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "r"}, "spec": ray_spec}
+    new = wrapper(group_set, mpi, pod_template("p"), ray)
     after = [one.get("podSets") for one in patch(new)["spec"]["components"]]
     assert after == [
         [{"path": "template.spec.leaderWorkerTemplate.workerTemplate", "replicas": 6}],
@@ -335,6 +338,10 @@ def test_pod_sets_are_written_where_kueue_knows_none() -> None:
             {"path": "template.spec.mpiReplicaSpecs.Worker.template", "replicas": 4},
         ],
         None,
+        [
+            {"path": "template.spec.headGroupSpec.template", "replicas": 1},
+            {"path": "template.spec.workerGroupSpecs[0].template", "replicas": 8},
+        ],
     ]
     # What is set is admitted, and set once.
     made = {**new, "spec": {**new["spec"], **patch(new)["spec"]}}

@@ -38,6 +38,7 @@ def of(api_version: str, kind: str, spec: Any = None, **more: Any) -> Obj:
 
 
 RAY = {"headGroupSpec": {"template": POD_SPEC}, "workerGroupSpecs": [{"replicas": 3, "template": POD_SPEC}]}
+HOSTS = {**RAY, "workerGroupSpecs": [{"replicas": 2, "numOfHosts": 4, "template": POD_SPEC}]}
 ROLE = {"template": POD_SPEC}
 WORKERS = {"replicas": 2, **ROLE}
 JOB_SET = {"replicatedJobs": [{"replicas": 2, "template": {"spec": JOB}}]}
@@ -73,6 +74,10 @@ LEADER = {"replicas": 2, "leaderWorkerTemplate": {**LWS["leaderWorkerTemplate"],
         (
             of("ray.io/v1", "RayCluster", RAY),
             {"template.spec.headGroupSpec.template": 1, "template.spec.workerGroupSpecs[0].template": 3},
+        ),
+        (
+            of("ray.io/v1", "RayCluster", HOSTS),
+            {"template.spec.headGroupSpec.template": 1, "template.spec.workerGroupSpecs[0].template": 8},
         ),
         (
             of("ray.io/v1", "RayJob", {"rayClusterSpec": RAY}),
