@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from fournos.engine.api.values import LARGEST, parse_quantity
 from fournos.engine.kube.resource import Obj
@@ -175,6 +175,64 @@ def placed(template: Obj, info: PodSetInfo) -> dict[str, Any]:
 def queue_name(job: Obj) -> str:
     """Returns the LocalQueue that the job's label names, "" for none."""
     return str((job["metadata"].get("labels") or {}).get(QUEUE_NAME_LABEL) or "")
+
+
+# --- pod templates of strangers ---------------------------------------------------------------------
+# A custom resource may hold a pod template that no API server has checked.
+
+_TEXT, _QUANTITY = "a text", "a quantity"
+_Shape: TypeAlias = "str | Mapping[str, _Shape] | tuple[_Shape]"
+"""The type of a value: a scalar, an object with these fields ("*": any field), or a list of one shape."""
+_TEXTS: Final[_Shape] = {"*": _TEXT}
+_AMOUNTS: Final[_Shape] = {"*": _QUANTITY}
+_CONTAINER: Final[_Shape] = {
+    "name": _TEXT,
+    "env": ({"name": _TEXT},),
+    "resources": {"requests": _AMOUNTS, "limits": _AMOUNTS},
+}
+_TERMS: Final[_Shape] = {"nodeSelectorTerms": ({"matchExpressions": ({},)},)}
+_POD_TEMPLATE: Final[_Shape] = {
+    "metadata": {"labels": _TEXTS, "annotations": _TEXTS},
+    "spec": {
+        "containers": (_CONTAINER,),
+        "initContainers": (_CONTAINER,),
+        "nodeSelector": _TEXTS,
+        "tolerations": ({},),
+        "schedulingGates": ({"name": _TEXT},),
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": _TERMS,
+                "preferredDuringSchedulingIgnoredDuringExecution": ({},),
+            }
+        },
+        "priorityClassName": _TEXT,
+        "runtimeClassName": _TEXT,
+        "serviceAccountName": _TEXT,
+        "serviceAccount": _TEXT,
+    },
+}
+"""The fields that are read of a pod template; the API server checks all of them when the pods are made."""
+
+
+def template_problem(template: object, shape: _Shape = _POD_TEMPLATE, at: str = "") -> str:
+    """Returns which field of a pod template has the wrong type; "" if none of those that are read has."""
+    if isinstance(shape, str):
+        types: tuple[type, ...] = (str,) if shape == _TEXT else (str, int, float)
+        fits = isinstance(template, types) and not isinstance(template, bool)
+        return "" if fits else f"{at} is not {shape}"
+    if isinstance(shape, tuple):
+        if not isinstance(template, list):
+            return f"{at} is not a list"
+        found = (template_problem(item, shape[0], f"{at}[{index}]") for index, item in enumerate(template))
+        return next(filter(None, found), "")
+    if not isinstance(template, Mapping):
+        return f"{at or 'it'} is not an object"
+    for name, value in template.items():
+        inner = shape.get(str(name), shape.get("*"))
+        problem = "" if inner is None or value is None else template_problem(value, inner, f"{at}.{name}")
+        if problem:
+            return problem.removeprefix(".")
+    return ""
 
 
 # --- requests in an annotation ----------------------------------------------------------------------

@@ -134,7 +134,7 @@ def _one_of_each_variable(pod_spec: Obj) -> dict[str, Any]:
             spec[section] = [
                 {
                     **container,
-                    "env": list({variable["name"]: variable for variable in container["env"]}.values()),
+                    "env": list({variable.get("name"): variable for variable in container["env"]}.values()),
                 }
                 if container.get("env")
                 else container

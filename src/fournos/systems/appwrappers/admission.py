@@ -183,7 +183,7 @@ def problems(new: Obj, *, own_workloads: bool = True) -> list[Violation]:
             )
             broken.append(Violation(f"{at}.template", text, "own-workloads"))
         try:
-            inferred = len(inferred_pod_sets(component["template"]))
+            inferred = len(infer(component["template"]))
         except InferenceError:
             inferred = 0
         total += max(len(component.get("podSets") or ()), inferred)
@@ -222,7 +222,7 @@ def _component(component: Mapping[str, Any], namespace: str, at: str) -> Iterato
         yield Violation(f"{at}.template.metadata.namespace", text, "namespace")
     written = declared(component)
     try:
-        inferred = inferred_pod_sets(template)
+        inferred = infer(template)
         pods = [template_of(template, pod_set.path) for pod_set in (*inferred, *written)]
     except (PathError, InferenceError) as error:
         yield Violation(f"{at}.podSets", str(error), "pod-sets")
@@ -291,11 +291,3 @@ def section(obj: Any, name: str) -> Mapping[str, Any]:
     """Returns the section; {} if there is none."""
     found = obj.get(name) if isinstance(obj, Mapping) else None
     return found if isinstance(found, Mapping) else {}
-
-
-def inferred_pod_sets(template: Obj) -> tuple[PodSetSpec, ...]:
-    """Returns the inferred pod sets. Raises InferenceError, also for a template of any other shape."""
-    try:
-        return infer(template)
-    except (AttributeError, TypeError) as error:
-        raise InferenceError(f"the template is not a {template.get('kind')}") from error

@@ -13,11 +13,11 @@ from typing import Any, Final
 from fournos.api.kinds import APPWRAPPER
 from fournos.engine.kube.resource import Obj, owner_reference, uid_of
 from fournos.engine.queueing.observe import generated_name
-from fournos.engine.queueing.podsets import PodSetInfo, placed, union
+from fournos.engine.queueing.podsets import PodSetInfo, placed, template_problem, union
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
 from fournos.systems.appwrappers import names
 from fournos.systems.appwrappers.health import keep_away
-from fournos.systems.appwrappers.kinds import InferenceError, PodSetSpec, infer, marks, wrapped_kind
+from fournos.systems.appwrappers.kinds import PodSetSpec, infer, marks, requests_of, wrapped_kind
 from fournos.systems.appwrappers.names import LABEL
 
 _STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]{1,9})\]", re.ASCII)
@@ -123,14 +123,15 @@ def template_of(template: Obj, path: str) -> Obj:
     """
     kind = wrapped_kind(template)
     if kind is None or kind.bare is None:
-        return pod_template(template, path)
-    try:
-        templates = {request.path: request.pod for request in kind.bare.requests(template)}
-    except ValueError as error:
-        raise InferenceError(str(error)) from None
-    if path not in templates:
-        raise PathError(f"{path!r} is not a pod set of a {kind.resource.kind}: {', '.join(templates)}")
-    return templates[path]
+        pod = pod_template(template, path)
+    else:
+        templates = {request.path: request.pod for request in requests_of(kind, template)}
+        if path not in templates:
+            raise PathError(f"{path!r} is not a pod set of a {kind.resource.kind}: {', '.join(templates)}")
+        pod = templates[path]
+    if problem := template_problem(pod):
+        raise PathError(f"{path!r}: {problem}")
+    return pod
 
 
 def all_pod_sets(wrapper: Obj) -> Iterator[tuple[int, PodSetSpec, Obj]]:
@@ -183,8 +184,15 @@ def component(wrapper: Obj, index: int, pod_sets: Sequence[PodSetSpec]) -> dict[
     """Returns the object to create.
 
     Raises PodSetInfoError if template and admission contradict each other, and PathError if a path does not
-    lead to a pod template.
+    lead to a pod template, or the template has another shape than its kind.
     """
+    try:
+        return _component(wrapper, index, pod_sets)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise PathError(f"the template of component {index} has another shape than its kind") from error
+
+
+def _component(wrapper: Obj, index: int, pod_sets: Sequence[PodSetSpec]) -> dict[str, Any]:
     spec, name = wrapper["spec"]["components"][index], wrapper["metadata"]["name"]
     body: Obj = spec["template"]
     stored = spec.get("podSetInfos") or ()
@@ -257,7 +265,7 @@ def wrap(
     if queue:
         metadata["labels"] = {QUEUE_NAME_LABEL: queue}
     spec: dict[str, Any] = {"suspend": True} if queue else {}
-    spec["components"] = [{"template": _component(manifest)} for manifest in manifests]
+    spec["components"] = [{"template": _copied(manifest)} for manifest in manifests]
     return {
         "apiVersion": APPWRAPPER.api_version,
         "kind": APPWRAPPER.kind,
@@ -270,7 +278,7 @@ def _labels(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     return (manifest.get("metadata") or {}).get("labels") or {}
 
 
-def _component(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _copied(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the component without its own queue, the AppWrapper of a copy and what the API server sets."""
     meta = dict(manifest.get("metadata") or {})
     labels = {name: value for name, value in _labels(manifest).items() if name not in _NOT_COPIED}

@@ -20,12 +20,13 @@ from fournos.engine.queueing.observe import component as named
 from fournos.engine.queueing.podsets import PodSetInfo, PodSetInfoError
 from fournos.engine.queueing.reconcile import reconcile
 from fournos.engine.queueing.workload import PodSet
-from fournos.engine.runtime.decision import Create, Decision, Facts
+from fournos.engine.runtime.decision import Create, Decision, EventRecord, Facts
 from fournos.engine.runtime.events import retried
 from fournos.systems.appwrappers import names
 from fournos.systems.appwrappers.admission import problems
-from fournos.systems.appwrappers.build import all_pod_sets, pod_sets_of, stored_info
+from fournos.systems.appwrappers.build import PathError, all_pod_sets, pod_sets_of, stored_info
 from fournos.systems.appwrappers.finish import deleted, fail, failed, succeeded, suspending
+from fournos.systems.appwrappers.kinds import InferenceError
 from fournos.systems.appwrappers.run import resetting, resuming, running, suspended
 from fournos.systems.appwrappers.settings import AppWrapperSettings
 from fournos.systems.appwrappers.status import Context, Observed, phase_of
@@ -44,11 +45,23 @@ class QueuedAppWrapper:
         return APPWRAPPER
 
     def pod_sets(self) -> Sequence[PodSet]:
+        """Returns the requested pod sets; none where `problem` has a reason."""
+        try:
+            requested = list(all_pod_sets(self.obj))
+        except (InferenceError, PathError):
+            return []
         name = str(self.obj["metadata"]["name"]).lower().replace(".", "-")
         return [
             PodSet(f"{name}-{number}", pod_set.replicas, _template(template, self._component(index)))
-            for number, (index, pod_set, template) in enumerate(all_pod_sets(self.obj))
+            for number, (index, pod_set, template) in enumerate(requested)
         ]
+
+    def problem(self) -> str:
+        """Returns why there are no pod sets, which admission would have refused; "" if there are."""
+        try:
+            return "" if list(all_pod_sets(self.obj)) else "components contain no podspecs"
+        except (InferenceError, PathError) as error:
+            return str(error)
 
     def _component(self, index: int) -> str:
         return named(self.obj["spec"]["components"][index]["template"], index)
@@ -117,6 +130,11 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: AppWrap
         return retried(facts.failure)
     if managed_here and not ctx.draft.phase and not ctx.deleting:
         return _begin(ctx)
+    changed = QueuedAppWrapper(ctx.wrapper).problem() if _is_queued_here(ctx) else ""
+    if changed and managed_here and ctx.draft.phase not in names.TERMINAL:
+        return fail(ctx, "Invalid", changed)
+    if changed and not managed_here:
+        return Decision(events=(EventRecord("Warning", "Invalid", changed),))
     queue = _queue(ctx)
     if queue is not None and queue.steps:
         return Decision(steps=queue.steps, events=queue.events, retry=queue.retry)
@@ -126,6 +144,11 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: AppWrap
         _report_blocked(ctx, queue)
     decision = deleted(ctx) if ctx.deleting else _POLICIES[ctx.draft.phase](ctx)
     return replace(decision, retry=True) if queue is not None and queue.retry else decision
+
+
+def _is_queued_here(ctx: Context) -> bool:
+    """True if this operator makes its Workload, which needs the pod sets of an AppWrapper that stays."""
+    return ctx.settings.workloads == "own" and not ctx.deleting
 
 
 def _queue(ctx: Context) -> QueueOutcome | None:

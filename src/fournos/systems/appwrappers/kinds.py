@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from fournos.api.kinds import PIPELINE_RUN, RUN_POD_TEMPLATE
 from fournos.engine.kube.resource import DEPLOYMENT, JOB, POD, Obj, Resource, usual_plural
@@ -164,6 +164,7 @@ class PodSetSpec:
 
 
 Infer = Callable[[Obj], Iterator[PodSetSpec]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,11 +290,8 @@ def _leader_worker_set(template: Obj) -> Iterator[PodSetSpec]:
 
 def _bare(resource: Resource, how: Templateless, health: Callable[[Obj], ComponentHealth]) -> WrappedKind:
     def infer(template: Obj) -> Iterator[PodSetSpec]:
-        try:
-            for request in how.requests(template):
-                yield PodSetSpec(request.path, request.count)
-        except ValueError as error:
-            raise InferenceError(str(error)) from None
+        for request in how.requests(template):
+            yield PodSetSpec(request.path, request.count)
 
     return WrappedKind(resource, infer, health, kueue_infers=False, bare=how)
 
@@ -341,10 +339,25 @@ def wrapped_kind(template: Obj) -> WrappedKind | None:
 def infer(template: Obj) -> tuple[PodSetSpec, ...]:
     """Returns the pod sets of a known kind, () for other kinds. Raises InferenceError."""
     kind = wrapped_kind(template)
-    inferred = tuple(kind.infer(template)) if kind is not None else ()
+    inferred = _read(kind, kind.infer, template) if kind is not None else ()
     if any(pod_set.replicas > INT32_MAX for pod_set in inferred):
         raise InferenceError(f"a pod set has at most {INT32_MAX} pods")
     return inferred
+
+
+def requests_of(kind: WrappedKind, template: Obj) -> tuple[PodRequest, ...]:
+    """Returns the requests of a kind without a pod template. Raises InferenceError."""
+    return _read(kind, kind.bare.requests, template) if kind.bare is not None else ()
+
+
+def _read(kind: WrappedKind, how: Callable[[Obj], Iterator[T]], template: Obj) -> tuple[T, ...]:
+    """Reads a template, which may have any shape. Raises InferenceError."""
+    try:
+        return tuple(how(template))
+    except (AttributeError, KeyError, TypeError) as error:
+        raise InferenceError(f"the template is not a {kind.resource.kind}") from error
+    except ValueError as error:
+        raise InferenceError(str(error)) from None
 
 
 def resource_of(template: Obj) -> Resource:

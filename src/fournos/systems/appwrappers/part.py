@@ -24,9 +24,9 @@ from fournos.engine.runtime.part import Part, Running, Wake, WebhookManifest
 from fournos.engine.runtime.webhook.registration import Service
 from fournos.engine.runtime.webhook.review import Request, Review, Webhook
 from fournos.systems.appwrappers import names
-from fournos.systems.appwrappers.admission import inferred_pod_sets, review, section
+from fournos.systems.appwrappers.admission import review, section
 from fournos.systems.appwrappers.decide import decide
-from fournos.systems.appwrappers.kinds import InferenceError, wrapped_kind
+from fournos.systems.appwrappers.kinds import InferenceError, infer, wrapped_kind
 from fournos.systems.appwrappers.metrics import count_phase, report
 from fournos.systems.appwrappers.observe import Observer, follow, watches
 from fournos.systems.appwrappers.rules import RULES
@@ -111,7 +111,7 @@ def _with_pod_sets(component: Any) -> Any:
     if kind is None or kind.kueue_counts(template) or kind.bare or component.get("podSets"):
         return component
     try:
-        inferred = inferred_pod_sets(template)
+        inferred = infer(template)
     except InferenceError:
         return component  # the validating webhook refuses it and gives the reason
     return {

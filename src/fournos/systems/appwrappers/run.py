@@ -308,8 +308,13 @@ def _unconfirmed(ctx: Context) -> dict[int, LiveGet]:
 
 def _health_of(ctx: Context, index: int, kind: WrappedKind | None, obj: Obj) -> ComponentHealth | None:
     """Returns the health of a component; None if it is determined by its pods."""
+    if kind is not None and kind.health is not None:
+        try:
+            return kind.health(obj)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return None  # a status of another shape: its pods tell
     if kind is not None:
-        return kind.health(obj) if kind.health is not None else None
+        return None
     if not ctx.pod_sets(index):
         return None
     found = other(obj)

@@ -19,6 +19,7 @@ from fournos.engine.queueing.podsets import (
     distinct,
     parse_requests,
     placed,
+    template_problem,
     union,
 )
 from fournos.engine.queueing.workload import PodSet
@@ -47,8 +48,10 @@ def pod_sets(framework: Framework, obj: Obj) -> list[PodSet]:
     if framework.pod_sets:
         return [_from_template(rule, obj) for rule in framework.pod_sets]
     where = framework.requests.pod_template
-    kept = read(obj, where) if where else None
-    spec = {name: kept[name] for name in _PLACEMENT if kept and kept.get(name)}
+    kept = (read(obj, where) if where else None) or {}
+    if problem := template_problem({"spec": kept}):
+        raise RequestsError(f"{where}: {problem}")
+    spec = {name: kept[name] for name in _PLACEMENT if kept.get(name)}
     requests = {name: str(amount) for name, amount in requests_of(framework, obj).items()}
     container = {"name": MAIN, "image": MAIN, "resources": {"requests": requests}}
     return [PodSet(MAIN, 1, {"spec": {**spec, "containers": [container], "restartPolicy": "Never"}})]
@@ -58,6 +61,8 @@ def _from_template(rule: PodSetRule, obj: Obj) -> PodSet:
     template = read(obj, rule.template)
     if not isinstance(template, Mapping) or not isinstance(template.get("spec"), Mapping):
         raise RequestsError(f"there is no pod template at {rule.template}")
+    if problem := template_problem(template):
+        raise RequestsError(f"{rule.template}: {problem}")
     count = read(obj, rule.count) if rule.count else 1
     if count is None:
         count = 1
@@ -103,10 +108,13 @@ def restored(framework: Framework, obj: Obj, infos: Sequence[PodSetInfo]) -> dic
     patches = []
     for rule, info in zip(framework.pod_sets, infos, strict=False):
         template = read(obj, rule.template)
-        patches.append(nested(rule.template, merge_patch(template, _bare(template, info))))
+        if not template_problem(template):  # else there is nothing of ours in it
+            patches.append(nested(rule.template, merge_patch(template, _bare(template, info))))
     where = framework.requests.pod_template
     if where and not framework.pod_sets and infos and not framework.hold.only_at_creation:
         now = read(obj, where) or {}
+        if template_problem({"spec": now}):
+            return joined(*patches)
         before = {
             "nodeSelector": dict(infos[0].node_selector) or None,
             "tolerations": list(infos[0].tolerations) or None,

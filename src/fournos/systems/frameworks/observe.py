@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.kube.resource import Key, Obj, key_of, only
+from fournos.engine.kube.resource import Key, Obj, joined, key_of, only, read
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.job import QueueInputs
 from fournos.engine.queueing.kinds import WORKLOAD
@@ -186,6 +186,11 @@ def _projection(framework: Framework) -> Callable[[Obj], Obj]:
         annotations = obj["metadata"].get("annotations") or {}
         own = {key: value for key, value in annotations.items() if key != kinds.LAST_APPLIED}
         fields = only(obj, paths)
+        conditions = read(fields, "status.conditions")
+        if conditions is not None:  # the kind's own definition may allow anything there
+            listed = conditions if isinstance(conditions, list) else []
+            kept = [found for found in listed if isinstance(found, Mapping)]
+            fields = joined(fields, {"status": {"conditions": kept}})
         return {"metadata": {**meta, "annotations": own}, "spec": {}, **fields}
 
     return project
