@@ -72,14 +72,9 @@ def _no_password() -> str:
 def server_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
     """Returns a context for a server with this certificate (PEM).  Raises ssl.SSLError."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    show(context, certificate, key)
-    return context
-
-
-def show(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Makes a server use this certificate from its next connection on.  Raises ssl.SSLError."""
     with _as_file(certificate + b"\n" + key) as path:
         context.load_cert_chain(path)
+    return context
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fournos.engine.kube.api import Api
-from fournos.engine.kube.auth import server_context, show
+from fournos.engine.kube.auth import server_context
 from fournos.engine.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
 from fournos.engine.kube.resource import SECRET, Key, Obj
 from fournos.engine.kube.transport import Backoff
@@ -309,22 +309,54 @@ def _builder(
 
 
 class ServingCertificate:
-    """The TLS context of a server, created with the first certificate; a later one closes no connection."""
+    """The TLS context of a server, created with the first certificate; a change closes no connection."""
 
     def __init__(self) -> None:
         self._context: ssl.SSLContext | None = None
+        """The one that the server listens with.  It hands each new connection to the present one."""
+        self._present: ssl.SSLContext | None = None
+        self._pair: Pair | None = None
+        self._authorities = ""
+        self._mode = ssl.CERT_NONE
         self._there = asyncio.Event()
 
     def show(self, pair: Pair) -> None:
         """Uses this certificate for new connections; open connections continue."""
+        self._pair = pair
+        self._renew()
+
+    def trust(self, authorities: bytes, *, required: bool) -> None:
+        """Accepts client certificates of these authorities (PEM), and of no others, on new connections.
+
+        `required`: a client without one is refused.  Raises ValueError for what is no PEM.
+        """
+        text = authorities.decode("ascii")
+        if text != self._authorities:
+            try:
+                ssl.create_default_context(cadata=text)
+            except ssl.SSLError as error:
+                raise ValueError("the authorities of clients are not PEM certificates") from error
+            self._authorities, self._mode = text, ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
+            self._renew()
+
+    def _renew(self) -> None:
+        # A new context each time: an authority cannot be taken out of one.
+        if self._pair is None:
+            return
+        self._present = server_context(self._pair.certificate, self._pair.key)
+        if self._authorities:
+            self._present.load_verify_locations(cadata=self._authorities)
         if self._context is None:
-            self._context = server_context(pair.certificate, pair.key)
-        else:
-            show(self._context, pair.certificate, pair.key)
-        self._there.set()
+            self._context = self._present
+            self._context.sni_callback = self._hand_over
+            self._there.set()
+        self._context.verify_mode = self._present.verify_mode = self._mode
+
+    def _hand_over(self, connection: Any, _name: str | None, _context: ssl.SSLContext) -> None:
+        connection.context = self._present
 
     async def context(self) -> ssl.SSLContext:
-        """Returns the TLS context once there is a first certificate."""
+        """Returns the TLS context to listen with, once there is a first certificate."""
         await self._there.wait()
         assert self._context is not None
         return self._context

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -122,15 +121,14 @@ class HistoryServer:
         app.router.add_get(PREFIX, _discovery)
         return app
 
-    async def run(self, *, port: int, authority: bytes, host: str = "") -> None:
-        """Serves until cancelled.  Raises OSError if the port is in use.
+    def trust(self, authority: bytes, front_proxy: FrontProxy) -> None:
+        """Takes requests of an API server with a certificate of this authority (PEM), from now on."""
+        self.certificate.trust(authority, required=False)
+        self._front_proxy = front_proxy
 
-        `authority`: PEM of the authority of the API server that forwards requests.
-        """
+    async def run(self, *, port: int, host: str = "") -> None:
+        """Serves until cancelled.  Raises OSError if the port is in use."""
         context = await self.certificate.context()
-        context.load_verify_locations(cadata=authority.decode())
-        # Optional: whoever has no certificate gets an answer that says so.
-        context.verify_mode = ssl.CERT_OPTIONAL
         async with listening(self.app(), host, port, closing=_CLOSING, headers=_FIELDS, tls=context):
             await asyncio.Event().wait()
 

@@ -98,6 +98,8 @@ SERVICE: Final = "fournos-history"
 """The Service to which the API server forwards, as the APIService names it."""
 CERTIFICATE: Final = "fournos-history-cert"
 """The Secret of that Service's certificate."""
+_FOLLOWED: Final = 60.0
+"""Seconds between two looks at who forwards requests."""
 
 
 def api_tasks(
@@ -133,6 +135,8 @@ async def _serve(
         try:
             service.cluster = uid_of(await api.get(NAMESPACE, KUBE_SYSTEM))
             authority, proxy = await read_front_proxy(api)
+            # Optional: whoever has no certificate gets an answer that says so.
+            certificate.trust(authority, required=False)
             break
         except (KubeError, ValueError) as error:
             log.warning("history: the API waits for the API server: %s", error)
@@ -145,4 +149,16 @@ async def _serve(
         HistoryAuthorizer(api, service.store, cluster=service.cluster, monotonic=clock.monotonic),
         certificate=certificate,
     )
-    await server.run(port=settings.port, authority=authority)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(_follow(api, server))
+        await server.run(port=settings.port)
+
+
+async def _follow(api: Api, server: HistoryServer) -> None:
+    """Follows the authority of forwarded requests: OpenShift replaces it about each month."""
+    while True:
+        await asyncio.sleep(_FOLLOWED)
+        try:
+            server.trust(*await read_front_proxy(api))
+        except (KubeError, ValueError) as error:
+            log.warning("history: who forwards requests cannot be read, and stays as it was: %s", error)

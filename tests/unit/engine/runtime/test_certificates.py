@@ -8,10 +8,11 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from fournos.engine.kube.auth import server_context
+from fournos.engine.kube.auth import client_context, server_context
 from fournos.engine.kube.errors import ForbiddenError
 from fournos.engine.kube.resource import SECRET, Key
 from fournos.engine.runtime.certificates import (
@@ -21,6 +22,7 @@ from fournos.engine.runtime.certificates import (
     Certificates,
     CertRotator,
     Pair,
+    ServingCertificate,
     Terms,
     covers,
     make_authority,
@@ -31,6 +33,7 @@ from fournos.engine.runtime.certificates import (
     trusts,
     write,
 )
+from tests.fakes.pki import Authority
 from tests.unit.engine.runtime.loop import LoopClock
 from tests.world.connection import Connection
 from tests.world.server import Server
@@ -48,9 +51,14 @@ def handshake(shown: Pair | None, trusted: bytes, host: str) -> None:
     """In memory; raises ssl.SSLError."""
     assert shown is not None
     client = ssl.create_default_context(cadata=trusted.decode())
+    connect(client, server_context(shown.certificate, shown.key), host)
+
+
+def connect(client: ssl.SSLContext, server: ssl.SSLContext, host: str) -> Any:
+    """Returns the server's side of a new connection in memory.  Raises ssl.SSLError."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     one = client.wrap_bio(to_client, to_server, server_hostname=host)
-    two = server_context(shown.certificate, shown.key).wrap_bio(to_server, to_client, server_side=True)
+    two = server.wrap_bio(to_server, to_client, server_side=True)
     open_ = [one, two]
     while open_:
         for side in list(open_):
@@ -59,6 +67,39 @@ def handshake(shown: Pair | None, trusted: bytes, host: str) -> None:
                 open_.remove(side)
             except ssl.SSLWantReadError:
                 continue
+    return two
+
+
+@pytest.mark.parametrize("trusted_first", [True, False])
+async def test_authorities_of_clients_are_replaced_while_it_listens(trusted_first: bool) -> None:
+    now = datetime.now(UTC)
+    shown, old, new = made(now), Authority("front-proxy"), Authority("next-front-proxy")
+    certificate = ServingCertificate()
+    assert shown.serving is not None
+
+    def common_name(authority: Authority) -> object:
+        pair = authority.issue("api-server")
+        client = client_context(ca=shown.bundle, certificate=pair.certificate, key=pair.key)
+        found = connect(client, context, HOSTS[0]).getpeercert()
+        return found and dict(part[0] for part in found["subject"])["commonName"]
+
+    if trusted_first:
+        certificate.trust(old.certificate, required=False)
+    certificate.show(shown.serving)
+    certificate.trust(old.certificate, required=False)
+    context = await certificate.context()
+    assert common_name(old) == "api-server"
+    with pytest.raises(ssl.SSLError):
+        common_name(new)
+    certificate.trust(new.certificate, required=False)
+    assert common_name(new) == "api-server"
+    with pytest.raises(ssl.SSLError):
+        common_name(old)
+    certificate.show(shown.serving)  # a renewal keeps whom it trusts
+    assert common_name(new) == "api-server"
+    with pytest.raises(ValueError):
+        certificate.trust(b"no PEM", required=False)
+    assert common_name(new) == "api-server"
 
 
 def test_a_client_that_trusts_the_authority_takes_the_certificate() -> None:

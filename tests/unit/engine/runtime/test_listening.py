@@ -54,7 +54,8 @@ async def test_an_api_server_sends_each_group_of_a_person_in_a_header_of_its_own
     now, port = datetime.now(UTC), free_port()
     pair = make_certificate(make_authority(now), ["localhost"], now)
     server.certificate.show(pair)
-    task = asyncio.create_task(server.run(port=port, host="127.0.0.1", authority=pair.certificate))
+    server.trust(pair.certificate, FrontProxy())
+    task = asyncio.create_task(server.run(port=port, host="127.0.0.1"))
     groups = b"".join(b"X-Remote-Group: team-%d\r\n" % number for number in range(400))
 
     async def answered() -> bytes:

@@ -86,9 +86,10 @@ async def test_headers_count_only_with_the_certificate_of_the_api_server(
     )
     serving = AUTHORITY.issue("server")
     server.certificate.show(Serving(serving.certificate, serving.key))
+    server.trust(authority, proxy)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    task = asyncio.create_task(server.run(port=port, host="127.0.0.1", authority=authority))
+    task = asyncio.create_task(server.run(port=port, host="127.0.0.1"))
     url = f"https://127.0.0.1:{port}/apis/history.fournos.dev/v1/runs"
     async with aiohttp.ClientSession() as session:
         for _ in range(100):

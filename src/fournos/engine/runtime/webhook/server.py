@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import orjson
@@ -27,6 +27,8 @@ _MARGIN: Final = 0.5
 """Seconds of the API server's timeout that are reserved for the response."""
 _GOING: Final = 5.0
 """Seconds that requests under way have to finish at the end."""
+_FOLLOWED: Final = 60.0
+"""Seconds between two looks at the file of client authorities."""
 LINGER: Final = 2.0
 """Seconds at the end in which each response closes its connection.
 
@@ -81,17 +83,28 @@ class WebhookServer:
 
     async def run(self, *, port: int) -> None:
         """Serves until cancelled.  OSError: the port is in use or the file of authorities is unreadable."""
+        self._trust_clients()
         context = await self._certificate.context()
-        if self._clients:
-            context.load_verify_locations(self._clients)
-            context.verify_mode = ssl.CERT_REQUIRED
         async with listening(self.app(), "", port, closing=_GOING, tls=context):
             self._serving, self._going = True, False
             try:
-                await asyncio.Event().wait()
+                await self._follow_clients()
             finally:
                 self._serving, self._going = False, True
                 await asyncio.sleep(self._linger)
+
+    async def _follow_clients(self) -> None:
+        """Reads the file of authorities again from time to time: whoever mounted it may replace them."""
+        while True:
+            await asyncio.sleep(_FOLLOWED)
+            try:
+                self._trust_clients()
+            except (OSError, ValueError) as error:
+                log.warning("webhooks: the client authorities stay as they were: %s", error)
+
+    def _trust_clients(self) -> None:
+        if self._clients:
+            self._certificate.trust(Path(self._clients).read_bytes(), required=True)
 
     async def _last(self, _: web.Request, response: web.StreamResponse) -> None:
         if self._going:
