@@ -200,7 +200,7 @@ def ensure(job: GenericJob, inputs: QueueInputs, now: datetime, *, finished: boo
     if match is None and others and job.is_suspended() and _rewritable(others[0]):
         return _rewritten(job, others[0], inputs)
     if others:
-        steps = [step for workload in others for step in _removed(workload)]
+        steps = [step for workload in others for step in removed(workload)]
         message = (
             "No matching Workload; restoring pod templates according to existent Workload"
             if match is None
@@ -243,7 +243,7 @@ def _rewritten(job: GenericJob, workload: Obj, inputs: QueueInputs) -> Ensured:
     priority = priority_of(job, inputs.workload_classes, inputs.pod_classes)
     if owner.get("uid") != uid_of(job.obj) or isinstance(priority, UnusableClass):
         return Ensured(
-            steps=_removed(workload), event="DeletedWorkload", message="Deleted not matching Workload"
+            steps=removed(workload), event="DeletedWorkload", message="Deleted not matching Workload"
         )
     rebuilt = build(request_of(job, priority))
     spec = {
@@ -255,7 +255,7 @@ def _rewritten(job: GenericJob, workload: Obj, inputs: QueueInputs) -> Ensured:
     return Ensured(steps=(_spec_patch(workload, spec),), event="UpdatedWorkload", message=text)
 
 
-def _removed(workload: Obj) -> tuple[Step, ...]:
+def removed(workload: Obj) -> tuple[Step, ...]:
     """Deletes the Workload; a later pass removes the finalizer, which holds the quota until then."""
     if not is_terminating(workload):
         return (Delete(WORKLOAD, key_of(workload), uid_of(workload)),)

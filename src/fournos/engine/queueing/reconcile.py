@@ -12,7 +12,15 @@ from datetime import datetime
 
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Obj, is_terminating, key_of, uid_of
-from fournos.engine.queueing.ensure import OUT_OF_SYNC, Ensured, ensure, prebuilt_name, queue_of, request_of
+from fournos.engine.queueing.ensure import (
+    OUT_OF_SYNC,
+    Ensured,
+    ensure,
+    prebuilt_name,
+    queue_of,
+    removed,
+    request_of,
+)
 from fournos.engine.queueing.job import (
     Ancestor,
     GenericJob,
@@ -76,7 +84,7 @@ def _reconcile(
     if inputs.ancestor is not None:
         return _nested(job, inputs.ancestor)
     if not queue_of(job) and not options.without_queue_name:
-        return QueueOutcome(Verdict.NOT_QUEUED)
+        return _without_queue(job, inputs, facts)
     ended = job.finished()
     ensured = ensure(job, inputs, now, finished=ended is not None)
     if ensured.steps:
@@ -255,6 +263,24 @@ def _nested(job: GenericJob, ancestor: Ancestor) -> QueueOutcome:
             )
     text = f"Runs on the quota of {ancestor.kind} {ancestor.key}"
     return QueueOutcome(Verdict.NESTED, message=text, ancestor=ancestor)
+
+
+def _without_queue(job: GenericJob, inputs: QueueInputs, facts: Facts) -> QueueOutcome:
+    """Deletes the Workloads of a job whose queue name was removed; the job goes on as one without a queue.
+
+    After a live read: a cache may show the job as it was before it was queued.
+    """
+    own = [one for one in inputs.workloads if not is_true(one, "Finished")]
+    steps = [step for workload in own for step in removed(workload)]
+    if not steps or prebuilt_name(job.obj):
+        return QueueOutcome(Verdict.NOT_QUEUED)
+    answer = facts.require(LiveGet(job.resource, key_of(job.obj)))
+    version = job.obj["metadata"]["resourceVersion"]
+    if not isinstance(answer, Present) or answer.value["metadata"]["resourceVersion"] != version:
+        return QueueOutcome(Verdict.NOT_QUEUED, retry=True)
+    note = EventRecord("Normal", "DeletedWorkload", "The job has no queue any more: its Workload is deleted")
+    going = all(is_terminating(workload) for workload in own)
+    return QueueOutcome(Verdict.NOT_QUEUED, steps=tuple(steps), events=() if going else (note,))
 
 
 # --- the Workload itself -------------------------------------------------------------------------------

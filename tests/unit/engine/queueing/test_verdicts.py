@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fournos.engine.api.conditions import Condition
-from fournos.engine.kube.resource import Key, Obj
+from fournos.engine.kube.resource import Key, Obj, key_of
 from fournos.engine.queueing.ensure import PREBUILT_LABEL
 from fournos.engine.queueing.job import (
     Capability,
@@ -33,10 +33,12 @@ from fournos.engine.runtime.decision import (
     Absent,
     Answer,
     Create,
+    Delete,
     Facts,
     LiveGet,
     LiveList,
     NeededFacts,
+    Patch,
     Present,
     Unknown,
     attempt,
@@ -347,6 +349,27 @@ def test_a_kind_has_the_capabilities_whose_methods_it_has(kind: type, has: set[t
 def test_without_a_queue_name_kueue_does_not_decide() -> None:
     assert go(Toy(labels={})).verdict is Verdict.NOT_QUEUED
     assert go(Toy(labels={}), options=QueueOptions(without_queue_name=True)).steps
+
+
+@pytest.mark.parametrize("suspended", [False, True])
+def test_a_queue_name_that_is_removed_frees_the_quota(suspended: bool) -> None:
+    workload = made(Toy(), QUOTA, ADMITTED)
+    found = go(Toy(labels={}, suspended=suspended), workload)
+    assert found.verdict is Verdict.NOT_QUEUED
+    assert found.steps == (Delete(WORKLOAD, key_of(workload), "w1"),)
+    going = {**workload, "metadata": {**workload["metadata"], "deletionTimestamp": "2030-01-01T00:00:00Z"}}
+    (step,) = go(Toy(labels={}, suspended=suspended), going).steps
+    assert isinstance(step, Patch) and IN_USE not in (step.body["metadata"]["finalizers"] or ())
+    over = made(Toy(), Condition("Finished", "True", "Succeeded", ""))
+    assert go(Toy(labels={}, suspended=suspended), over).steps == ()
+
+
+def test_a_queue_name_that_only_a_cache_lacks_costs_no_workload() -> None:
+    job, workload = Toy(labels={}), made(Toy(), QUOTA, ADMITTED)
+    live = {**job.obj, "metadata": {**job.obj["metadata"], "resourceVersion": "later"}}
+    question = LiveGet(job.resource, key_of(job.obj))
+    found = reconcile(job, QueueInputs(workloads=(workload,)), Facts({question: Present(live)}), NOW)
+    assert (found.verdict, found.steps, found.retry) == (Verdict.NOT_QUEUED, (), True)
 
 
 def test_the_workload_that_is_made() -> None:

@@ -226,6 +226,19 @@ async def test_a_spec_that_cannot_work_has_a_message() -> None:
     assert not server.list(JOB)
 
 
+async def test_a_queue_label_that_is_removed_frees_the_quota() -> None:
+    """It runs on, as one without a queue."""
+
+    def leave(server: Server) -> None:
+        assert server.list(WORKLOAD)
+        labels = dict.fromkeys(QUEUE)
+        server.patch(MINICLUSTER, Key(NS, "flux"), {"metadata": {"labels": labels}})
+
+    server = (await run(story(leave, setup=lambda server: submit(server, labels=QUEUE)))).server
+    assert not server.list(WORKLOAD) and server.list(JOB)
+    assert get(server)["status"]["phase"] == "Ready"
+
+
 async def test_what_another_cluster_runs_has_a_workload_and_nothing_else() -> None:
     def setup(server: Server) -> None:
         submit(server, labels=QUEUE, managedBy="kueue.x-k8s.io/multikueue", suspend=True)
