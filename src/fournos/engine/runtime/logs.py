@@ -22,10 +22,13 @@ BEYOND = 8192
 # A search may start anywhere in a long text and must stay linear: no prefix before the words, and after a
 # beginning that may be repeated nothing of any length.
 _WORDS = (
-    r"(?:passw(?:or)?d|passphrase|token|credentials?|secret[-_]?(?:key|id|access[-_]?key)"
-    r"|(?:api|access|private)[-_]?key|(?:client-key|client-certificate|certificate-authority)-data)"
+    r"(?:passw(?:or)?d|passphrase|[-_]pass|token|credentials?|secret[-_]?(?:key|id|access[-_]?key)"
+    r"|(?:client|app|shared|webhook)[-_]?secret|(?:api|access|account|private|ssh-private)[-_]?key"
+    r"|x-amz-signature|tls\.key|\.dockerconfigjson|\.dockercfg"
+    r"|(?:client-key|client-certificate|certificate-authority)-data)"
 )
 
+_HINTS = ("pass", "token", "credential", "secret", "key", "x-amz-signature", ".docker", "-data")
 _LABEL = "[A-Z0-9 ]{0,64}"
 PEM_BEGIN = re.compile(rf"-----BEGIN (?={_LABEL}?(?:PRIVATE KEY|CERTIFICATE)){_LABEL}+-----")
 PEM_END = re.compile(rf"-----END {_LABEL}+-----")
@@ -53,14 +56,20 @@ _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
             "sha256~",
             "hf_",
             "sk-",
+            "aiza",
+            "dckr_pat_",
+            "npm_",
+            "pypi-",
         ),
         re.compile(
             r"\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|hv[sbr]\.[\w-]{8,}"
             r"|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeprs]-[\w-]{10,}|sha256~[\w-]{20,}|hf_[A-Za-z0-9]{20,}"
-            r"|sk-[\w-]{20,})"
+            r"|sk-[\w-]{20,}|AIza[\w-]{30,}|dckr_pat_[\w-]{16,}|npm_[A-Za-z0-9]{30,}|pypi-[\w-]{16,})"
         ),
         HIDDEN,
     ),
+    # Slack webhooks
+    (("hooks.slack.com",), re.compile(r"(hooks\.slack\.com/services/)[\w/-]+"), rf"\1{HIDDEN}"),
     # JSON Web Tokens, such as service account tokens: the point is looked for once a word, not once an "eyJ"
     (
         ("eyj",),
@@ -94,13 +103,30 @@ _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
     (('"auth"',), re.compile(r"(\"auth\"\s{0,4}:\s{0,4})\"[^\"]{6,}\""), rf'\1"{HIDDEN}"'),
     # https://user:password@host
     (("://",), re.compile(r"(://[^\s/:@]+:)[^\s/@]+@"), rf"\1{HIDDEN}@"),
+    # password: |, and the lines of the block
+    (
+        _HINTS,
+        re.compile(
+            rf"(?i)({_WORDS}[\"']?[ \t]{{0,9}}:[ \t]{{0,9}})[|>][-+0-9]{{0,2}}[ \t]{{0,9}}"
+            r"(?:\r?\n[ \t]+[^\r\n]*+)++"
+        ),
+        rf"\1{HIDDEN}",
+    ),
     # password: x, "token": "x", --api-key=x
     (
-        ("passw", "passphrase", "token", "credential", "secret", "key", "-data"),
+        _HINTS,
         re.compile(rf"(?i)({_WORDS}[\"']?\s*[:=]\s*)(\"(?:[^\"\\]++|\\.)*+\"|'[^']*'|[^\s,;&\"'}}]+)"),
         rf"\1{HIDDEN}",
     ),
-    # a Secret's or kubeconfig's inlined bytes: data: {...}, kubeconfig: ...
+    # a Secret's or kubeconfig's bytes: data: {...}, data: and indented lines of base64, kubeconfig: ...
+    (
+        ("data",),
+        re.compile(
+            r"(?i)(\b(?:string)?data:)[ \t]{0,9}"
+            r"(?:\r?\n[ \t]+[\w.-]++:[ \t]+[A-Za-z0-9+/]{16,}+={0,2}(?=\r?\n|\Z))++"
+        ),
+        rf"\1 {HIDDEN}",
+    ),
     (("data",), re.compile(r"(?i)(\b(?:string)?data[\"']?\s*[:=]\s*)\{[^{}]*\}"), rf"\1{HIDDEN}"),
     (
         ("kubeconfig",),

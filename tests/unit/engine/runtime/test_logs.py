@@ -107,6 +107,28 @@ JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl"
         ("curl -uadmin:hunter2 https://x", "hunter2"),
         ("curl --user admin:hunter2 https://x", "hunter2"),
         ("the password is hunter2", "hunter2"),
+        ("CLIENT_SECRET=Zk9xQ2v7Lw0pT4", "Zk9xQ2v7"),
+        ('{"client_id":"fournos","client_secret":"Zk9xQ2v7Lw0pT4"}', "Zk9xQ2v7"),
+        ("clientSecret: Zk9xQ2v7Lw0pT4", "Zk9xQ2v7"),
+        ("data:\n  tls.crt: LS0tLS1CRUdJTiBD\n  tls.key: LS0tLS1CRUdJTiBQUklW", "LS0tLS1CRUdJTiBQ"),
+        ("  tls.key: LS0t", "LS0t"),
+        ("data:\n  .dockerconfigjson: eyJhdXRocyI6eyJxdWF5LmlvIjp7ImF1dGgi", "eyJhdXRo"),
+        ('{".dockerconfigjson": "eyJhdXRocyI6"}', "eyJhdXRo"),
+        (
+            "data:\n  mine: Wms5eFEydjdMdzBwVDQ=\n  yours: Wms5eFEydjdMdzBwVDQx\nkind: Secret",
+            "Wms5eFEydjdMdzBwVDQx",
+        ),
+        ("password: |\n  Zk9xQ2v7\n  Lw0pT4\nuser: me", "Lw0pT4"),
+        ("token: >-\n    Zk9xQ2v7\n", "Zk9xQ2v7"),
+        ('  "password":\n    "Zk9xQ2v7Lw0pT4",', "Zk9xQ2v7"),
+        ("DB_PASS=Zk9xQ2v7Lw0pT4", "Zk9xQ2v7"),
+        ("key AIzaSyD-9tSrke72PouQMnMX-a7eZSW0jkFMBWY", "AIzaSy"),
+        ("docker login -p dckr_pat_0123456789abcdefghijklmnop", "0123456789"),
+        ("AccountName=x;AccountKey=Eby8vdM02xNOcqFlqUw==;Endpoint=y", "Eby8vdM0"),
+        ("GET https://b.s3.amazonaws.com/k?X-Amz-Signature=5f0d8b1c2a9e4f0e", "5f0d8b1c"),
+        ("posting to https://hooks.slack.com/services/T00000000/B00000000/XXXXXXXX", "XXXXXXXX"),
+        ("npm_abcdefghijklmnopqrstuvwxyz0123456789", "abcdefgh"),
+        ("pypi-AgEIcHlwaS5vcmcCJDAxMjM0NTY3ODk", "AgEIcHl"),
         ('{"auths": {"quay.io": {"auth": "dXNlcjpwYXNz"}}}', "dXNlcjpwYXNz"),
     ],
 )
@@ -128,6 +150,10 @@ def test_what_looks_secret_is_hidden(text: str, secret: str) -> None:
         "sk-1, hf_ and ghp_ begin tokens",
         "docker run -u root image",
         "-----END of the log-----",
+        "tls.crt and tls.key are in Secret web",
+        "data:\n  train: imagenet\n  epochs: 3",
+        "secret: my-creds\nsecretName: other",
+        "bypass: the cache, compass=north",
     ],
 )
 def test_what_is_not_secret_stays(text: str) -> None:
@@ -138,10 +164,20 @@ PIECES = (
     *("eyJ-", "eyJaaaaaaaa.", "-----BEGIN CERTIFICATE"),
     *("x", "token", "eyJ", "a.b-", "://a:", "data={", "'", "--", "-u a", "password is ", "ABCD\n"),
     *("-----BEGIN PRIVATE KEY-----", '"auth":"', "--password"),
+    *(
+        "password: |\n ",
+        "data:\n a: AAAABBBBCCCCDDDD\n",
+        "\n  ",
+        "tls.key",
+        "data:\n ",
+        "AIza",
+        "hooks.slack.com/services/",
+    ),
 )
 
 
 WORDS = """
+AIza dckr_pat_ npm_ pypi- hooks.slack.com/services/ tls.key .dockerconfigjson data: client_secret _pass
 gh p_ github_pat_ glpat- hvs. AKIA xoxb- sha256~ hf_ sk- eyJ . -- --user= passwd Passphrase "auth"
 :// @ token credentials secret-id API_KEY client-key-data Data { } kubeconfig = " '
 abcdefghijklmnop0123 ABCDEFGHIJKLMNOP hunter2hunter2hunter2hunter2hunter2hunter2hunter2hunter2 a:b
@@ -152,6 +188,8 @@ ODD_WORDS = (
     "-u ",
     " is ",
     ": ",
+    ": |\n  ",
+    ": AAAABBBBCCCCDDDD\n",
     " ",
     "\n",
     "-----BEGIN PRIVATE KEY-----",
