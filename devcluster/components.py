@@ -236,6 +236,8 @@ def kubelet_config(layout: Layout) -> str:
                 "nodefs.available": "1%",
                 "imagefs.available": "1%",
             },
+            # Never: no registry has the images of a local cluster, so that one that is deleted is gone.
+            "imageGCHighThresholdPercent": 100,
             "maxPods": 500,
         }
     )

@@ -144,6 +144,11 @@ def test_a_clusters_programs_write_below_its_own_directory_only() -> None:
     assert all(path.startswith("/state/a") for path in paths)
 
 
+def test_no_image_is_deleted_that_no_registry_has() -> None:
+    """100 % of the disk: at the default of 85 % the kubelet deletes images that no pod runs just now."""
+    assert yaml.safe_load(components.kubelet_config(LAYOUT))["imageGCHighThresholdPercent"] == 100
+
+
 def test_volumes_belong_to_the_group_of_the_shipped_pods() -> None:
     with_node, without = (init_script(Path("/s"), visible=[], pods=pods) for pods in (True, False))
     assert f"chgrp {VOLUME_GROUP}" in with_node and "hostpath_pv" not in without
