@@ -156,5 +156,5 @@ async def test_what_is_not_repeated(answer: Answer, patience: float, message: st
 async def test_nothing_but_a_read_is_repeated() -> None:
     async with ScriptedServer([OPENING, ok({})]) as server, server.client() as api:
         with pytest.raises(UnreachableError):
-            await AsyncClient(api=api, namespace="perf").history.release(run(1))
+            await AsyncClient(api=api, namespace="perf").history.release(run("1"))
         assert len(server.seen) == 1

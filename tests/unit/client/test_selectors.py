@@ -50,7 +50,7 @@ class Recorded(AsyncHistory):
         return Detail(self.by_name[name])
 
     async def baselines(self, **_: Any) -> list[Baseline]:
-        return [Baseline(run, "ann", at(0), "") for run in [*self.by_name.values()][:1]]
+        return [Baseline(run, at(0), "ann", "") for run in [*self.by_name.values()][:1]]
 
     async def runs(self, **filters: Any) -> AsyncIterator[Run]:
         self.lists.append(filters)

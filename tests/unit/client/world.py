@@ -66,7 +66,13 @@ class Api(Connection):
         return await super().create(resource, {**obj, "metadata": meta}, dry_run=dry_run)
 
     async def watch(
-        self, resource: Resource, *, namespace: str = "", selector: str = "", resource_version: str
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        selector: str = "",
+        fields: str = "",
+        resource_version: str,
     ) -> AsyncIterator[WatchEvent]:
         self.calls["watch"] += 1
         if (event := self.on_watch(self.calls["watch"])) is not None:
@@ -75,7 +81,11 @@ class Api(Connection):
         self.open[resource] += 1
         try:
             events = super().watch(
-                resource, namespace=namespace, selector=selector, resource_version=resource_version
+                resource,
+                namespace=namespace,
+                selector=selector,
+                fields=fields,
+                resource_version=resource_version,
             )
             async for one in events:
                 yield one

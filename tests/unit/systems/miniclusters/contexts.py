@@ -75,7 +75,7 @@ def ctx(
     made = {} if job is None else {(JOB, "flux"): job}
     observed = Observed(Key(NS, "flux"), one, made, pods, inputs or QueueInputs())
     found = Context(observed, Facts(), NOW, SETTINGS)
-    answers = {found.job_question: Present(job) if job else Unknown("", "")} if live is not None else {}
+    answers = {found.job_question: Present(job) if job else Unknown("")} if live is not None else {}
     if live is not None:
         answers[found.pods_question] = live
     return Context(observed, Facts(answers), NOW, SETTINGS)

@@ -150,7 +150,7 @@ def test_a_failed_sidecar_is_reported_whatever_flux_does(state: dict[str, Any]) 
 def test_a_certificate_that_cannot_be_looked_for_is_not_made_again() -> None:
     one = ctx(job=job(), status={"maximumSize": 2})
     question = SecretShape(Key(NS, names.curve("flux")))
-    unknown = Context(one.observed, Facts({question: Unknown("", "")}), NOW, SETTINGS)
+    unknown = Context(one.observed, Facts({question: Unknown("")}), NOW, SETTINGS)
     assert missing(unknown) == Decision(retry=True)
     known = ctx(job=job(), live=Present(())).facts.answers
     lost = Context(one.observed, Facts({question: Absent(), **known}), NOW, SETTINGS)
