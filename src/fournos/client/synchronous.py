@@ -251,7 +251,10 @@ class Schedule(Work, ScheduleView):
     resume = blocking(AsyncSchedule.resume)
     trigger = many_of(AsyncSchedule.trigger, Job)
     jobs = many_of(AsyncSchedule.jobs, Job)
-    delete = blocking(AsyncSchedule.delete)
+
+    def delete(self, *, cascade: bool = False) -> None:  # type checkers take that of `Work` for an assignment
+        """See `AsyncSchedule.delete`."""
+        blocking(AsyncSchedule.delete)(self, cascade=cascade)
 
 
 class Object(Work, ObjectView):
