@@ -254,6 +254,10 @@ def _early(ctx: Context, run: Obj) -> bool:
 # --- the ends ------------------------------------------------------------------------------------------
 
 
+_LONGEST_BACKOFF: Final = timedelta(days=366)
+"""Backoffs double; a time has no year 10000."""
+
+
 def release(ctx: Context) -> tuple[Step, ...]:
     """Returns the steps that delete every Workload of this job and a resolve Job that still runs.
 
@@ -311,7 +315,7 @@ def fail_attempt(ctx: Context, message: str) -> Decision:
         if ctx.spec.retry.backoff
         else ctx.settings.retry_backoff_sec
     )
-    at = ctx.now + timedelta(seconds=base * 2 ** (failed - 1))
+    at = ctx.now + min(timedelta(seconds=base) * 2 ** (failed - 1), _LONGEST_BACKOFF)
     text = f"Attempt {ctx.draft.attempt} failed: {message}. Retry {failed} of {limit} at {format_time(at)}"
     ctx.draft.enter("Pending", text).put(retryAt=format_time(at), cluster=None)
     ctx.draft.condition("WorkloadAdmitted", "False", "Retrying", text)

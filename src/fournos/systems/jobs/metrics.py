@@ -103,7 +103,15 @@ def _entered(job: Obj) -> datetime:
     if phase == Phase.PENDING:
         held = (condition(job, "Suspended") or {}).get("lastTransitionTime")
         text = max(filter(None, (text, held)), default=None)
-    return parse_time(text) if text else creation_time(job)
+    return _time_or(text, creation_time(job))
+
+
+def _time_or(text: str | None, other: datetime) -> datetime:
+    """Returns the time.  The API server knows a year 0, which must not end the metrics of all jobs."""
+    try:
+        return parse_time(text) if text else other
+    except ValueError:
+        return other
 
 
 def _stage(job: Obj) -> tuple[str, bool]:
@@ -141,7 +149,7 @@ class JobMetrics:
         self._metrics.add(ENDED, pipeline, phase)
         began, _ = run_times(now)
         if began and pipeline != LOCK_ONLY:
-            self._metrics.observe(DURATION, _seconds(at, parse_time(began)), pipeline, phase)
+            self._metrics.observe(DURATION, _seconds(at, _time_or(began, at)), pipeline, phase)
 
     def report(self) -> None:
         """Sets the gauges from the caches.  Every phase and cause is set, if only to 0."""

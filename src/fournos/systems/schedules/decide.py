@@ -50,10 +50,10 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: Schedul
     text = observed.unreadable or problem(ctx.spec) or _template_problem(ctx)
     if text:
         return _not_accepted(ctx, text)
-    _accept(ctx)
+    plan = plan_of(ctx.spec)
+    _accept(ctx, plan)
     if steps := _stopped_by_failures(ctx):
         return ctx.decision(steps)
-    plan = plan_of(ctx.spec)
     claimed = next((entry for entry in ctx.draft.active if not entry.created), None)
     if claimed is not None:
         return _create(ctx, plan, claimed)
@@ -89,7 +89,7 @@ def _not_accepted(ctx: Context, text: str) -> Decision:
     return ctx.decision()
 
 
-def _accept(ctx: Context) -> None:
+def _accept(ctx: Context, plan: Plan) -> None:
     """Notes since when this generation of the spec counts.
 
     It counts from when it is seen, so that neither an edit nor the end of a suspension makes up for a
@@ -99,7 +99,7 @@ def _accept(ctx: Context) -> None:
         return
     draft, generation = ctx.draft, ctx.obj["metadata"].get("generation")
     new = draft.observed_generation is None and not draft.is_false(names.ACCEPTED)
-    draft.times(effectiveSince=creation_time(ctx.obj) if new else ctx.now)
+    draft.times(effectiveSince=creation_time(ctx.obj) if new else _since(ctx, plan))
     draft.put(observedGeneration=generation).condition(names.ACCEPTED, "True", "Valid")
     last = draft.last_schedule_time
     if last is not None and last > ctx.now:
@@ -107,6 +107,14 @@ def _accept(ctx: Context) -> None:
         draft.times(lastScheduleTime=None, lastStartTime=None)
     if ctx.spec.suspend is None or ctx.spec.suspend.until is not None:
         draft.put(failures=None)  # a person goes on; a suspension of ours has no end
+
+
+def _since(ctx: Context, plan: Plan) -> datetime:
+    """Returns since when an edit counts: a time that had come before and that it keeps is still due."""
+    came = ctx.draft.next_time
+    if came is None or came > ctx.now or plan.next(came - _SECOND) != came:
+        return ctx.now
+    return came - _SECOND
 
 
 def _stopped_by_failures(ctx: Context) -> tuple[Step, ...]:

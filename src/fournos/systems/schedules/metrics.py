@@ -58,7 +58,7 @@ def _success_expected(schedule: Obj) -> datetime | None:
         spec = FournosScheduleSpec.model_validate(schedule.get("spec") or {})
         status = FournosScheduleStatus.model_validate(schedule.get("status") or {})
         return success_expected(spec, status)
-    except ValueError:
+    except (ValueError, ArithmeticError):
         return None  # its condition Accepted says that it has no times
 
 

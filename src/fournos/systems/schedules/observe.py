@@ -121,6 +121,10 @@ class StatusDraft(Draft):
         return self._read("lastScheduleTime").last_schedule_time
 
     @property
+    def next_time(self) -> datetime | None:
+        return self._read("nextTime").next_time
+
+    @property
     def effective_since(self) -> datetime | None:
         return self._read("effectiveSince").effective_since
 

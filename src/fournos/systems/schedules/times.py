@@ -56,6 +56,8 @@ PATTERN: Final = (
 """The syntax, as a regular expression for the API server; whether a day exists is known to `cron` alone."""
 _LAST_YEAR: Final = 9998
 """What is added to a time, such as its deadline, stays within the year 9999, the last that there is."""
+_FARTHEST: Final = timedelta(days=20 * 366)
+"""How far a search for the next time goes: of 29 February three come within 16 years."""
 _BEFORE: Final = timedelta(hours=3)
 """How much earlier a search begins: at a clock change the first times found depend on where it begins."""
 LONGEST_DEADLINE: Final = timedelta(hours=12)
@@ -98,9 +100,10 @@ def times(expressions: Sequence[str], where: ZoneInfo, after: datetime) -> Itera
 def _times(expression: str, where: ZoneInfo, after: datetime) -> Iterator[datetime]:
     try:
         for moment in CronSim(expression, (after - _BEFORE).astimezone(where)):
-            if moment.year > _LAST_YEAR:
+            time = moment.astimezone(UTC)
+            if moment.year > _LAST_YEAR or time - after > _FARTHEST:
                 return
-            yield moment.astimezone(UTC)
+            yield time
     except OverflowError:  # there is no year 10000
         return
 

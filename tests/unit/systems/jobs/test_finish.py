@@ -695,3 +695,15 @@ def test_names_fit_and_differ() -> None:
     assert len(names) == 10
     assert all(len(one) <= MAX_NAME for one in names)
     assert rerun_name("a" * 30 + "." * 10, "u", 1).startswith("a" * 30 + "-confirm1-")
+
+
+def test_a_backoff_never_ends_after_the_last_year_that_there_is() -> None:
+    failed = [{"number": number, "outcome": "Failed"} for number in range(1, 10)]
+    last = {"number": 10, "cluster": "cluster-1", "workload": "job", "pipelineRun": "job-r10"}
+    status = {"attempt": 10, "attempts": [*failed, last]}
+    run = {**FAILED, "metadata": {**FAILED["metadata"], "name": "job-r10"}}
+    retry = {"limit": 10, "backoff": "999999h"}
+    pods = replace(PODS, selector="tekton.dev/pipelineRun=job-r10")
+    job = a_job("Running", status=status, retry=retry)
+    found = decided(job, workloads=(a_workload(),), runs=(run,), answers={pods: Present(())})
+    assert written(found, "phase", "retryAt") == ("Pending", "2031-01-02T12:00:00Z")

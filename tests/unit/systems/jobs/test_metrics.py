@@ -218,3 +218,11 @@ async def test_no_crash_makes_an_end_count_twice() -> None:
     counting = jobs_controller(actors.SETTINGS, actors.TEMPLATE, written=written)
     story = scenario(begin, tekton=lambda: Tekton(fails={"job"}), kueue=Kueue, end=once)
     assert await crash_everywhere(replace(story, controller=counting)) > 5
+
+
+def test_a_status_with_a_time_that_nobody_can_read_keeps_no_other_job_from_the_metrics() -> None:
+    odd = job("odd", "Pending", phaseTimes={"pending": "0000-01-01T00:00:00Z"})
+    counted, served = attached(caches(odd, job("a", "Running")))
+    counted.report()
+    assert count(served, "fournos_jobs", phase="Running") == 1
+    assert count(served, "fournos_jobs", phase="Pending") == 1

@@ -72,6 +72,18 @@ def wrote(decision: Decision) -> dict[str, Any]:
     return dict(decision.status or {})
 
 
+def test_an_edit_between_a_time_and_its_start_keeps_the_time_that_it_has_as_well() -> None:
+    came = {**RAN, "nextTime": TONIGHT}
+    edited = look(came, generation=2, matrix={"params.model": ["a", "b"]})
+    assert [fire["time"] for fire in wrote(edited)["active"]] == [TONIGHT]
+    assert wrote(edited)["active"][0]["jobs"] == 2, "as it is now"
+    moved = look(came, generation=2, schedules=["0 3 * * *"])
+    assert "active" not in wrote(moved) and wrote(moved)["nextTime"] == "2030-01-02T03:00:00Z"
+    late = look(came, generation=2, now=NOW + timedelta(hours=13))
+    assert "active" not in wrote(late) and wrote(late)["missed"]["count"] == 1
+    assert "active" not in wrote(look(RAN, generation=2)), "it was suspended until now"
+
+
 def test_the_claim_comes_first_and_alone() -> None:
     found = look()
     assert found.steps == () and wrote(found)["active"] == [CLAIM]

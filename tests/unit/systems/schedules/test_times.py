@@ -255,3 +255,9 @@ def test_whatever_the_clock_does_times_run_in_order_and_once(hours: list[float],
         again = due(the_plan, floor=floor, now=now)
         assert (again.time, again.dealt_with, again.missed) == (None, None, 0), "looked at twice"
     assert ran == sorted(set(ran))
+
+
+def test_a_search_for_rare_times_has_an_end() -> None:
+    rare = Plan(("0 0 29 2 *", "0 0 31 12 *"), zone("Europe/Berlin"))
+    assert len(list(rare.after(datetime(2028, 3, 1, tzinfo=UTC)))) == 25
+    assert rare.next(datetime(2028, 3, 1, tzinfo=UTC)) is not None
