@@ -7,12 +7,13 @@ from datetime import timedelta
 from fournos.api.kinds import PIPELINE
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.values import creation_time
-from fournos.engine.kube.resource import JOB, POD, Key, Obj, uid_of
+from fournos.engine.kube.resource import JOB, POD, SERVICE_ACCOUNT, Key, Obj, uid_of
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
 from fournos.engine.queueing.observe import covered
 from fournos.engine.runtime.decision import (
     Absent,
+    Answer,
     Create,
     Decision,
     LiveGet,
@@ -40,6 +41,9 @@ _NO_HARDWARE = (
 )
 _NO_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 """The kubelet's waiting reasons for a container whose image cannot be pulled."""
+_NO_ACCOUNT, _NO_POD = "ServiceAccountNotFound", "NoPod"
+_STUCK = _NO_IMAGE | {_NO_ACCOUNT, _NO_POD}
+"""The reasons for which a resolver does not start."""
 
 
 def start(ctx: Context) -> Decision:
@@ -89,22 +93,23 @@ def resolving(ctx: Context) -> Decision:
 
 
 def _under_way(ctx: Context, job: Obj) -> Decision:
-    """Reads the resolver's pod and reports an image that cannot be pulled.
+    """Reads the resolver's pod, and reports that there is none or that its image cannot be pulled.
 
-    The Job itself has no condition for this before its deadline; only the pod has.
+    The Job itself has no condition for this before its deadline.
     """
     look_at = creation_time(job) + _LOOK_EVERY
     if ctx.now < look_at:
         return ctx.decision(wake_at=look_at)
     answer = ctx.facts.require(LiveList(POD, ctx.namespace, _pods_of(job)))
     pods: tuple[Obj, ...] = answer.value if isinstance(answer, Present) else ()
-    if problem := _no_image(pods):
+    known = ctx.draft.reason_of("Resolved")
+    if problem := _no_image(pods) or (None if known in _NO_IMAGE else _no_pod(ctx, job, answer)):
         reason, text = problem
-        if ctx.draft.reason_of("Resolved") not in _NO_IMAGE:
+        if reason != known and not {reason, known} <= _NO_IMAGE:
             ctx.draft.event(reason, text, warning=True).condition(
                 "Resolved", "False", reason, text
             ).set_message(text)
-    elif pods and ctx.draft.reason_of("Resolved") in _NO_IMAGE:
+    elif pods and known in _STUCK:
         # Only if a pod exists: the Job controller deletes the pod before it reports
         # that the deadline has passed.
         ctx.draft.condition("Resolved", "False", "Resolving", _RESOLVING).set_message(
@@ -123,6 +128,24 @@ def _no_image(pods: tuple[Obj, ...]) -> tuple[str, str] | None:
                 text = f"Waiting: the resolver's image '{container.get('image', '')}' cannot be pulled"
                 return reason, f"{text} ({reason}): {waiting.get('message') or 'no reason given'}"
     return None
+
+
+def _no_pod(ctx: Context, job: Obj, pods: Answer) -> tuple[str, str] | None:
+    """Returns the reason and the message if the Job controller can create no pod, else None.
+
+    At its deadline a Job has no pod any more.
+    """
+    deadline = creation_time(job) + timedelta(seconds=ctx.settings.resolve_deadline_sec)
+    if not isinstance(pods, Present) or pods.value or ctx.now >= deadline:
+        return None
+    template = ((ctx.template.body or {}).get("spec") or {}).get("template") or {}
+    account = (template.get("spec") or {}).get("serviceAccountName") or "default"
+    answer = ctx.facts.require(LiveGet(SERVICE_ACCOUNT, Key(ctx.namespace, account)))
+    if isinstance(answer, Absent):
+        text = f"ServiceAccount '{account}' does not exist in namespace {ctx.namespace}"
+        return _NO_ACCOUNT, f"Waiting: the resolver gets no pod: {text}"
+    name = job["metadata"]["name"]
+    return _NO_POD, f"Waiting: the resolver gets no pod; kubectl describe job {name} says why"
 
 
 def _pods_of(job: Obj) -> str:
@@ -190,7 +213,7 @@ def _failed(ctx: Context, job: Obj) -> Decision:
     reason = str((condition(job, "Failed") or {}).get("message") or "Resolve Job failed")
     log = str(answer.value).strip() if isinstance(answer, Present) else ""
     message = f"Resolution failed: {reason}"
-    if ctx.draft.reason_of("Resolved") in _NO_IMAGE:  # its pod is deleted by now; the message has its reason
+    if ctx.draft.reason_of("Resolved") in _STUCK:  # its pod is deleted by now; the message has its reason
         message += f"\n{ctx.draft.message}"
     if log:
         message += f"\nLast lines of the resolver:\n{log}"

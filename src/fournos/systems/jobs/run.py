@@ -22,6 +22,7 @@ from fournos.engine.runtime.decision import (
     Delete,
     LiveGet,
     LiveList,
+    LogTail,
     Patch,
     Present,
     SecretShape,
@@ -140,7 +141,7 @@ def pods_gone(ctx: Context, run_name: str, *, force_at: datetime | None) -> Canc
 
     Quota must not be released while a pod of the run may still use the cluster.
     """
-    answer = ctx.facts.require(LiveList(POD, ctx.namespace, f"tekton.dev/pipelineRun={run_name}"))
+    answer = ctx.facts.require(_pods_question(ctx, run_name))
     if isinstance(answer, Unknown):
         return Cancellation(ended=False, message=f"cannot see the run's pods: {answer.reason}", retry=True)
     pods: tuple[Obj, ...] = () if isinstance(answer, Absent) else answer.value
@@ -162,6 +163,10 @@ def pods_gone(ctx: Context, run_name: str, *, force_at: datetime | None) -> Canc
     )
 
 
+def _pods_question(ctx: Context, run_name: str) -> LiveList:
+    return LiveList(POD, ctx.namespace, f"tekton.dev/pipelineRun={run_name}")
+
+
 def _may_be_of(pod: Obj, job: str) -> bool:
     """Returns False if the pod's label names another job.
 
@@ -181,6 +186,10 @@ _STARTED_WITHIN = timedelta(seconds=2)
 
 Running is written with Tekton's first condition of the run, or after this time without one.
 """
+
+
+_TOO_LARGE = "above max allowed size"
+"""Of Tekton's text in the log of a step whose results do not fit into a termination message."""
 
 
 def admitted(ctx: Context) -> Decision:
@@ -378,10 +387,36 @@ def _ended(ctx: Context, run: Obj) -> Decision:
     if not pods.ended:
         ctx.draft.set_message(f"PipelineRun failed, {pods.message}")
         return ctx.decision(pods.steps, wake_at=pods.wake_at, retry=pods.retry)
-    message = reported or "PipelineRun failed"
+    message = (reported or "PipelineRun failed") + _too_large_result(ctx, run["metadata"]["name"])
     ctx.draft.condition("PipelineRunReady", "False", "Failed", message)
     _complete_times(ctx, run)
     return fail_attempt(ctx, message)
+
+
+def _too_large_result(ctx: Context, run_name: str) -> str:
+    """Returns what to do about a result that was too large for Tekton; "" if the run failed otherwise.
+
+    Only the log of the step has it: its last words.
+    """
+    answer = ctx.facts.require(_pods_question(ctx, run_name))
+    for pod in answer.value if isinstance(answer, Present) else ():
+        task_run = (pod["metadata"].get("labels") or {}).get("tekton.dev/taskRun")
+        failed = [
+            status["name"]
+            for status in (pod.get("status") or {}).get("containerStatuses") or ()
+            if ((status.get("state") or {}).get("terminated") or {}).get("exitCode")
+        ]
+        if not task_run or not failed:
+            continue
+        tail = LogTail(ctx.namespace, f"tekton.dev/taskRun={task_run}", 3, container=failed[0])
+        log = ctx.facts.require(tail)
+        if isinstance(log, Present) and _TOO_LARGE in log.value:
+            return (
+                f". The results of TaskRun {task_run} are larger than Tekton takes, 4,096 bytes a task: "
+                "send them with fournos results push"
+            )
+        break  # the others ended because of this one
+    return ""
 
 
 def _complete_times(ctx: Context, run: Obj) -> None:

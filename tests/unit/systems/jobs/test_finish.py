@@ -22,6 +22,7 @@ from fournos.engine.runtime.decision import (
     EventRecord,
     Facts,
     LiveGet,
+    LogTail,
     Patch,
     Present,
     Question,
@@ -707,3 +708,17 @@ def test_a_backoff_never_ends_after_the_last_year_that_there_is() -> None:
     job = a_job("Running", status=status, retry=retry)
     found = decided(job, workloads=(a_workload(),), runs=(run,), answers={pods: Present(())})
     assert written(found, "phase", "retryAt") == ("Pending", "2031-01-02T12:00:00Z")
+
+
+def test_results_that_are_too_large_for_tekton_are_named() -> None:
+    ended = {"name": "step-run", "state": {"terminated": {"exitCode": 1}}}
+    pod = a_pod(phase="Failed")
+    pod["metadata"]["labels"]["tekton.dev/taskRun"] = "job-run"
+    pod = {**pod, "status": {"phase": "Failed", "containerStatuses": [ended]}}
+    tail = LogTail(NS, "tekton.dev/taskRun=job-run", 3, container="step-run")
+    words = "Termination message is above max allowed size 4096, caused by large task result."
+    for log, told in ((Present(words), True), (Present("no such model"), False), (Unknown("timeout"), False)):
+        answers: dict[Any, Answer] = {PODS: Present((pod,)), tail: log}
+        found = decided(a_job("Running"), workloads=(a_workload(),), runs=(FAILED,), answers=answers)
+        (message,) = written(found, "message")
+        assert message.startswith("exit code 1") and ("fournos results push" in message) == told

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import PIPELINE
-from fournos.engine.kube.resource import JOB, POD, Key, Obj
+from fournos.engine.kube.resource import JOB, POD, SERVICE_ACCOUNT, Key, Obj
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.runtime.decision import (
     Absent,
@@ -176,7 +176,7 @@ def pod(reason: str, message: str | None = "denied") -> Obj:
 def test_the_pod_of_a_slow_resolver_is_read_every_half_minute() -> None:
     early = resolving(resolver(age=29))
     assert early.steps == () and early.wake_at == NOW + timedelta(seconds=1)
-    slow = resolving(resolver(age=30), answers={PODS_OF_IT: Present(())})
+    slow = resolving(resolver(age=30), answers={PODS_OF_IT: Present((pod("ContainerCreating"),))})
     assert slow.wake_at == NOW + timedelta(seconds=30) and slow.events == ()
 
 
@@ -212,6 +212,35 @@ def test_a_reported_image_is_taken_back_only_when_a_pod_has_it(answer: Answer, g
     assert written(found, "message") == (DOING if goes_on else "before",)
     expected = ("False", "Resolving", WAITS) if goes_on else ("False", "ErrImagePull", "before")
     assert condition_of(found, "Resolved") == expected
+
+
+ACCOUNT = LiveGet(SERVICE_ACCOUNT, Key(NS, "default"))
+NO_POD: dict[Any, Answer] = {PODS_OF_IT: Present(()), ACCOUNT: Absent()}
+
+
+def test_a_service_account_that_does_not_exist_is_reported_once() -> None:
+    found = resolving(resolver(age=60), answers=NO_POD)
+    text = f"Waiting: the resolver gets no pod: ServiceAccount 'default' does not exist in namespace {NS}"
+    assert condition_of(found, "Resolved") == ("False", "ServiceAccountNotFound", text)
+    assert written(found, "message") == (text,) and len(found.events) == 1
+    known = [{"type": "Resolved", "status": "False", "reason": "ServiceAccountNotFound", "message": text}]
+    again = resolving(resolver(age=90), answers=NO_POD, status={"conditions": known, "message": text})
+    assert again.events == () and written(again, "message") == (text,)
+    after = resolving(
+        resolver(("Failed", "deadline")),
+        answers={LOG: Absent()},
+        status={"conditions": known, "message": text},
+    )
+    assert text in written(after, "message")[0]
+
+
+def test_a_resolver_without_a_pod_for_another_reason_names_where_it_is() -> None:
+    found = resolving(
+        resolver(age=60), answers={**NO_POD, ACCOUNT: Present({"metadata": {"name": "default"}})}
+    )
+    assert written(found, "message")[0].endswith("kubectl describe job job-resolve says why")
+    late = resolving(resolver(age=SETTINGS.resolve_deadline_sec), answers=NO_POD)
+    assert late.events == (), "its pod is deleted at the deadline"
 
 
 # --- its end -------------------------------------------------------------------------------------------
