@@ -220,7 +220,7 @@ def test_the_queues_of_a_cohort_lend_to_each_other() -> None:
     assert free_to("unknown", quotas) == {}
 
 
-@pytest.mark.parametrize("quota", ["1e1000", None, "a lot"])
+@pytest.mark.parametrize("quota", [None, "a lot"])
 def test_a_queue_that_cannot_be_read_has_nothing_free(quota: Any) -> None:
     wrong = a_queue("q", h200=1)
     (resource,) = wrong["spec"]["resourceGroups"][0]["flavors"][0]["resources"]

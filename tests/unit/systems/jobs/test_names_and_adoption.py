@@ -93,7 +93,7 @@ async def test_a_foreign_job_of_an_early_name_is_left_alone() -> None:
             server.patch(JOB, Key(NS, one), {"status": {"conditions": over}}, subresource="status")
 
     server = await finished(setup, resolver=lambda _: None, script=[fails])
-    assert (phase(server), message(server)) == ("Failed", "Resolution failed: boom")
+    assert phase(server) == "Failed" and message(server).startswith("Resolution failed: boom")
     assert server.find(JOB, Key(NS, "resolve-job")) is not None
 
     server = await finished(setup, resolver=lambda _: None, script=[edit(shutdown="Stop")])

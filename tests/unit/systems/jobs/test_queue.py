@@ -112,7 +112,7 @@ def test_a_waiting_one_that_does_not_fit_is_rewritten_and_one_with_quota_goes() 
     assert isinstance(patch, Patch)
     pod = patch.body["spec"]["podSets"][0]["template"]["spec"]
     assert pod["nodeSelector"] == {"fournos.dev/cluster": "b"}
-    assert patch.body["spec"]["priorityClassRef"] is patch.body["spec"]["priority"] is None
+    assert (patch.body["spec"]["priorityClassRef"], patch.body["spec"]["priority"]) == (None, 0)
     unfit = queued_job(workload(QUOTA, ADMITTED), cluster="b")
     requested = attempt(queue, unfit.ctx)
     assert requested == NeededFacts((LiveGet(FOURNOS_JOB, Key(NS, "job")),))
