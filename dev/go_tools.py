@@ -54,13 +54,11 @@ PROMTOOL: Final = GoTool(
 """Checks and tests Prometheus rules."""
 HELM: Final = GoTool("helm", "helm.sh/helm/v3/cmd/helm", (1, 26))
 """Tries charts/fournos."""
-REGISTRY: Final = GoTool("registry", "github.com/google/go-containerregistry/cmd/registry", (1, 25))
-"""A container registry in memory: `-port PORT`."""
 OAUTH2_PROXY: Final = GoTool("oauth2-proxy", "github.com/oauth2-proxy/oauth2-proxy/v7", (1, 26))
 """Logs people in before the page."""
 OIDC_PROVIDER: Final = GoTool("oidc-provider", "github.com/zitadel/oidc/v3/example/server", (1, 26))
 """An OpenID provider: environment PORT, REDIRECT_URI, USERS_FILE; its client is `web` with `secret`."""
-_TOOLS: Final = {tool.name: tool for tool in (PROMTOOL, HELM, REGISTRY, OAUTH2_PROXY, OIDC_PROVIDER)}
+_TOOLS: Final = {tool.name: tool for tool in (PROMTOOL, HELM, OAUTH2_PROXY, OIDC_PROVIDER)}
 
 
 def ensure(tool: GoTool, progress: Progress) -> Path:

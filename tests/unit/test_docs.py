@@ -12,7 +12,6 @@ from pymdownx.slugs import slugify
 from typer.main import get_command
 
 from devcluster import manifests
-from fournos.app.parts import kinds
 from fournos.cli.app import build
 from fournos.systems.jobs.rules import check_manifest
 
@@ -62,12 +61,6 @@ def test_anchors_of_pages_outside_of_the_site_exist(page: Path) -> None:
         assert anchor in [anchor_of(heading, "-") for heading in headings], f"{target}#{anchor}"
 
 
-def test_each_decision_is_listed() -> None:
-    folder = ROOT / "docs" / "decisions"
-    listed = LINK.findall((folder / "README.md").read_text(encoding="utf-8"))
-    assert listed == sorted(path.name for path in folder.glob("0*.md"))
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_and_tests_that_are_named_exist(page: Path) -> None:
     for path, test in NAMED.findall(page.read_text(encoding="utf-8")):
@@ -88,23 +81,6 @@ def test_make_targets_exist() -> None:
                     assert set(words[1:]) <= targets, f"{page.name}: {line}"
 
 
-def test_make_alone_lists_every_target() -> None:
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    phony = re.search(r"^\.PHONY:((?:.*\\\n)*.*)$", makefile, re.MULTILINE)
-    assert phony
-    listed = set(re.findall(r"^([a-z0-9-]+):.*## ", makefile, re.MULTILINE))
-    assert set(phony[1].replace("\\", " ").split()) == listed
-
-
-def test_each_top_folder_has_a_readme() -> None:
-    """As CONTRIBUTING promises; folders that git ignores are no part of it."""
-    words = ["git", "ls-files", "-z", "--", "*/*"]
-    files = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
-    folders = {name.split("/")[0] for name in files.split("\0") if name and not name.startswith(".")}
-    assert {"src", "docs", "argocd"} <= folders
-    assert [name for name in sorted(folders) if not (ROOT / name / "README.md").is_file()] == []
-
-
 INSTALLS_BY_NAME = re.compile(r"""pip\d? install[^\n#]*[ '"]fournos(?![-/\w])""")
 """Matches a command that takes the package from an index, where anybody could take the name."""
 
@@ -117,20 +93,6 @@ def test_nothing_installs_a_package_of_our_name_from_an_index() -> None:
     assert [path.name for path in texts if INSTALLS_BY_NAME.search(path.read_text())] == []
 
 
-@pytest.mark.parametrize(
-    ("command", "refused"),
-    [
-        ("pip install %s", True),
-        ("pip install '%s[web]'", True),
-        ("pip3 install pandas %s", True),
-        ("pip install ./%s-VERSION-py3-none-any.whl", False),
-        ("pip install '.[web]'  # %s", False),
-    ],
-)
-def test_what_counts_as_installing_from_an_index(command: str, refused: bool) -> None:
-    assert bool(INSTALLS_BY_NAME.search(command % "fournos")) is refused
-
-
 def test_commands_exist() -> None:
     program = get_command(build())
     known = set(program.commands)  # type: ignore[attr-defined]
@@ -139,8 +101,3 @@ def test_commands_exist() -> None:
             for line in script.splitlines():
                 found = re.match(r"\s*fournos ([a-z]+)", line)
                 assert not found or found[1] in known, f"{page.name}: {line}"
-
-
-def test_every_kind_has_its_reference_page() -> None:
-    for definition, _ in kinds():
-        assert (ROOT / "docs" / "reference" / f"{definition.singular}.md").is_file()

@@ -126,7 +126,3 @@ class Stories(Hub):
 
     def gone(self, *names: str) -> None:
         self.until(lambda: not self.live(*names), lambda: f"pods stay: {self.live(*names)}")
-
-    def stop_policy(self, policy: str) -> None:
-        body = json.dumps({"spec": {"stopPolicy": policy}})
-        self.kubectl("patch", "clusterqueue", self.namespace, "--type=merge", "-p", body)

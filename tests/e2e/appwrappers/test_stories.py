@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.e2e.appwrappers.stories import GPU, Stories, deployment, job, pod, service, wrapper
-from tests.e2e.hub import ROOT, RefusedError
+from tests.e2e.hub import ROOT
 
 HEALTH = "autopilot.ibm.com/gpuhealth"
 SAMPLE = ROOT / "samples" / "appwrapper.yaml"
@@ -79,54 +78,6 @@ def test_jobs_whose_pods_fail(stories: Stories) -> None:
     stories.until(lambda: not stories.list("jobs"), lambda: f"Jobs stay: {stories.list('jobs')}")
 
 
-def test_a_user_may_wrap_what_she_may_create(stories: Stories) -> None:
-    """The operator has more rights than she has: it does not lend them."""
-    found = json.loads(stories.kubectl("get", "validatingwebhookconfigurations", "-o", "json"))["items"]
-    if not any(one["metadata"]["name"].startswith("appwrapper-") for one in found):
-        pytest.skip("the operator under test runs without webhooks")
-    allow(stories, "wraps", "workload.codeflare.dev", "appwrappers")
-    text = yaml.safe_dump(wrapper("hers", pod("hers", "true")))
-    words = ("--as=alice", "create", "-f", "-")
-    with pytest.raises(RefusedError, match="User alice is not authorized to create pods"):
-        stories.run(*words, stdin=text)
-    allow(stories, "makes-pods", "", "pods")
-    stories.until(lambda: stories.run(*words, stdin=text, check=False), lambda: "still refused")
-    made = stories.phase("hers", "Succeeded")
-    assert made["metadata"]["labels"]["workload.codeflare.dev/user"] == "alice"
-
-
-def allow(stories: Stories, name: str, group: str, plural: str) -> None:
-    """Alice may create these."""
-    meta = {"name": name}
-    api = "rbac.authorization.k8s.io"
-    rules = [{"apiGroups": [group], "resources": [plural], "verbs": ["create"]}]
-    subjects = [{"apiGroup": api, "kind": "User", "name": "alice"}]
-    reference = {"apiGroup": api, "kind": "Role", "name": name}
-    stories.apply(
-        {"apiVersion": f"{api}/v1", "kind": "Role", "metadata": meta, "rules": rules},
-        {
-            "apiVersion": f"{api}/v1",
-            "kind": "RoleBinding",
-            "metadata": meta,
-            "roleRef": reference,
-            "subjects": subjects,
-        },
-    )
-
-
-def test_a_stopped_queue_suspends_and_resumes(stories: Stories) -> None:
-    stories.apply(wrapper("stopped", deployment("stopped", 2)))
-    stories.ready("stopped")
-    stories.stop_policy("HoldAndDrain")
-    try:
-        stories.phase("stopped", "Suspended")
-        assert stories.live("stopped") == []
-    finally:
-        stories.stop_policy("None")
-    stories.ready("stopped")
-    assert len(stories.live("stopped")) == 2
-
-
 def test_a_higher_priority_takes_the_place(stories: Stories) -> None:
     low, high = (
         {"kueue.x-k8s.io/priority-class": f"{stories.namespace}-{level}"} for level in ("low", "high")
@@ -168,45 +119,6 @@ def test_a_node_that_goes_bad(stories: Stories, gpu_node: str) -> None:
     assert "resettingCount" not in stories.get("appwrapper", "devices")["status"], "not its own fault"
     stories.kubectl("label", "--overwrite", "node", gpu_node, f"{HEALTH}=PASS")
     stories.ready("devices")
-
-
-@pytest.fixture
-def right_to_nothings(stories: Stories) -> Iterator[None]:
-    """Grants the right to read the kind; without it the API server answers 403 instead of 404."""
-    role = f"{stories.namespace}-nothings"
-    rule = {"apiGroups": ["example.com"], "resources": ["nothings"], "verbs": ["get", "create", "delete"]}
-    meta = {"name": role, "labels": {"workload.codeflare.dev/wrapped": "true"}}
-    body = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": meta}
-    stories.apply({**body, "rules": [rule]})
-    yield
-    stories.kubectl("delete", "clusterrole", role)
-
-
-def test_a_kind_that_is_not_defined(stories: Stories, right_to_nothings: None) -> None:
-    unknown = {
-        "apiVersion": "example.com/v1",
-        "kind": "Nothing",
-        "metadata": {"name": "nothing"},
-        "spec": {"template": {"spec": pod("x")["spec"]}},
-    }
-    body = wrapper("unknown", pod("known"), unknown)
-    body["spec"]["components"][1]["podSets"] = [{"path": "template.spec.template"}]
-    stories.apply(body)
-    found = stories.phase("unknown", "Failed")
-    unhealthy = stories.condition_of(found, "Unhealthy")
-    assert unhealthy["reason"] == "CreateFailed"
-    assert "this cluster serves no Nothing of example.com/v1" in unhealthy["message"]
-    stories.gone("unknown")
-    stories.until(
-        lambda: reasons(stories, "unknown") == ["ComponentDeleted", "ComponentCreationErrored"],
-        lambda: f"of what was made and what was not: {reasons(stories, 'unknown')}",
-    )
-
-
-def reasons(stories: Stories, name: str) -> list[str]:
-    """Of the condition ResourcesDeployed of each component."""
-    found = stories.get("appwrapper", name)["status"]["componentStatus"]
-    return [stories.condition_of({"status": one}, "ResourcesDeployed")["reason"] for one in found]
 
 
 def test_fifty_for_five_places(stories: Stories) -> None:

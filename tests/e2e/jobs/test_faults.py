@@ -110,20 +110,6 @@ def test_a_deleted_workload_stops_the_run_and_queues_the_job_again(hub: Hub, slo
     no_quota_is_left(hub, name)
 
 
-def test_the_resolver_has_no_right_to_secrets(hub: Hub) -> None:
-    who = f"system:serviceaccount:{hub.namespace}:fournos-resolver"
-    for verb, what in (("get", "secrets"), ("create", "pods"), ("delete", "fournosjobs")):
-        answer = hub.run("auth", "can-i", verb, what, f"--as={who}", check=False)
-        assert answer.strip().endswith("no")
-
-
-def test_the_operator_has_no_more_rights_than_it_needs(hub: Hub) -> None:
-    who = f"system:serviceaccount:{hub.operator.namespace}:fournos"
-    for verb, what in (("create", "clusterqueues"), ("delete", "resourceflavors"), ("get", "nodes")):
-        answer = hub.kubectl("auth", "can-i", verb, what, f"--as={who}", check=False)
-        assert answer.strip().endswith("no")
-
-
 def test_who_runs_pods_beside_the_jobs_is_not_the_operator(hub: Hub, operator_in_cluster: None) -> None:
     """No account of the jobs' namespace reads the secrets namespace or writes a status as the operator."""
     accounts = [item["metadata"]["name"] for item in hub.list("serviceaccounts")]
