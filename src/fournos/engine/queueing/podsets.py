@@ -239,6 +239,7 @@ def template_problem(template: object, shape: _Shape = _POD_TEMPLATE, at: str = 
 # The resource requests of an object without a pod template, from its annotation: "cpu=4,memory=8Gi".
 
 REQUESTS_ANNOTATION: Final = "fournos.dev/requests"
+_KONFLUX: Final = "kueue.konflux-ci.dev/requests-"
 _RESERVED: Final = "pods"
 """Kueue counts pods under this name itself and refuses Workloads that request it."""
 _TEXT_MAX: Final = 4096
@@ -261,16 +262,36 @@ def parse_requests(text: str) -> dict[str, str]:
         name, equals, amount = (word.strip() for word in part.partition("="))
         if not equals or not name:
             raise RequestsError(f"{part!r} is not a request: write name=quantity, as cpu=4,memory=8Gi")
-        if not _NAME.fullmatch(name):
-            raise RequestsError(f"{name!r} is not a resource name such as cpu or nvidia.com/gpu")
-        amount_of(name, amount)
-        if name == _RESERVED:
-            raise RequestsError("pods cannot be requested: Kueue counts them itself")
+        _checked_request(name, amount)
         if name in amounts:
             raise RequestsError(f"{name} is requested twice")
         amounts[name] = amount
     if not amounts:
         raise RequestsError("nothing is requested: write name=quantity, as cpu=4,memory=8Gi")
+    return amounts
+
+
+def _checked_request(name: str, amount: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise RequestsError(f"{name!r} is not a resource name such as cpu or nvidia.com/gpu")
+    amount_of(name, amount)
+    if name == _RESERVED:
+        raise RequestsError("pods cannot be requested: Kueue counts them itself")
+
+
+def konflux_requests(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Returns what the annotations of Konflux' tekton-kueue request, one for each resource.
+
+    Raises RequestsError.
+    """
+    amounts: dict[str, str] = {}
+    for annotation in sorted(name for name in annotations if name.startswith(_KONFLUX)):
+        name, amount = annotation.removeprefix(_KONFLUX), str(annotations[annotation])
+        try:
+            _checked_request(name, amount)
+        except RequestsError as error:
+            raise RequestsError(f"annotation {annotation}: {error}") from None
+        amounts[name] = amount
     return amounts
 
 

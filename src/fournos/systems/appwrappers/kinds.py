@@ -18,6 +18,7 @@ from fournos.engine.queueing.podsets import (
     PodSetInfo,
     PodSetInfoError,
     distinct,
+    konflux_requests,
     parse_requests,
     union,
 )
@@ -111,7 +112,8 @@ _RUN_PODS: Final = tuple(RUN_POD_TEMPLATE.split("."))
 
 
 def _pipeline_run(template: Obj) -> Iterator[PodRequest]:
-    requests = _annotated(template) or {"tekton.dev/pipelineruns": "1"}
+    konflux = konflux_requests(_section(template, "metadata", "annotations"))
+    requests = _annotated(template) or {"tekton.dev/pipelineruns": "1", **konflux}
     yield PodRequest(WHOLE, 1, _request_pod(requests, **_placement(_section(template, *_RUN_PODS))))
 
 

@@ -17,6 +17,7 @@ from fournos.engine.queueing.podsets import (
     PodSetInfoError,
     RequestsError,
     distinct,
+    konflux_requests,
     parse_requests,
     placed,
     template_problem,
@@ -24,7 +25,7 @@ from fournos.engine.queueing.podsets import (
 )
 from fournos.engine.queueing.workload import PodSet
 from fournos.engine.runtime.decision import Facts, LiveGet, Present, Unknown
-from fournos.systems.frameworks.kinds import Framework, PodSetRule
+from fournos.systems.frameworks.kinds import PIPELINE_RUN, Framework, PodSetRule
 
 MAIN: Final = "main"
 _PLACEMENT: Final = ("nodeSelector", "tolerations", "affinity", "priorityClassName", "runtimeClassName")
@@ -33,10 +34,11 @@ _USUAL_LABELS: Final = frozenset({POD_SET_LABEL, LOCAL_QUEUE_LABEL, CLUSTER_QUEU
 
 def requests_of(framework: Framework, obj: Obj) -> dict[str, str | int]:
     """Returns the requests of an object without pod templates.  Raises RequestsError."""
-    annotation = framework.requests.annotation
-    text = (obj["metadata"].get("annotations") or {}).get(annotation)
+    annotation, annotations = framework.requests.annotation, obj["metadata"].get("annotations") or {}
+    text = annotations.get(annotation)
     if text is None:
-        return dict(framework.default_requests)
+        is_run = framework.resource == PIPELINE_RUN.resource
+        return {**framework.default_requests, **(konflux_requests(annotations) if is_run else {})}
     try:
         return {**parse_requests(text)}
     except RequestsError as error:

@@ -218,6 +218,9 @@ def test_what_is_asked_for() -> None:
     assert requests_of(run_of()) == [(1, {"tekton.dev/pipelineruns": "1"})]
     more = run_of(requests="cpu=4,memory=8Gi")
     assert requests_of(more) == [(1, {"cpu": "4", "memory": "8Gi"})]
+    moved = run_of()
+    moved["metadata"]["annotations"] = {"kueue.konflux-ci.dev/requests-cpu": "4"}
+    assert requests_of(moved) == [(1, {"tekton.dev/pipelineruns": "1", "cpu": "4"})]
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from fournos.engine.runtime.decision import (
     attempt,
 )
 from fournos.engine.runtime.webhook.review import Request, Review
+from fournos.systems.frameworks.build import requests_of
 from fournos.systems.frameworks.kinds import PIPELINE_RUN, Framework
 from fournos.systems.frameworks.rules import review, webhooks
 from tests.unit.systems.frameworks.actors import FOO_KIND, NS, foo, pipeline_run
@@ -36,6 +37,14 @@ from tests.world.server import VirtualClock, clone, merge
 
 HOLD = {"metadata": {"annotations": {"fournos.dev/held": "queue"}}, "spec": {"status": "PipelineRunPending"}}
 WHERE = "spec.taskRunTemplate.podTemplate"
+LATE_KIND = Framework.model_validate(
+    {
+        "name": "Late.v1.example.com",
+        "hold": {"path": "spec.suspend"},
+        "requests": {"default": {"cpu": 1}},
+        "finished": [{"condition": "Complete"}],
+    }
+)
 
 
 def plain(name: str = "run", **spec: Any) -> dict[str, Any]:
@@ -214,11 +223,33 @@ def test_what_runs_on_its_owners_quota_is_not_held() -> None:
         assert bool(changed.review(released(waiting), waiting).problems) == bool(hold)
 
 
-def test_requests_that_cannot_be_read_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("name", "text"), [("fournos.dev/requests", "cpu=lots"), ("kueue.konflux-ci.dev/requests-cpu", "lots")]
+)
+def test_requests_that_cannot_be_read_are_refused(name: str, text: str) -> None:
     run = plain()
-    run["metadata"]["annotations"] = {"fournos.dev/requests": "cpu=lots"}
+    run["metadata"]["annotations"] = {name: text}
     (problem,) = queue().review(run).problems
-    assert "'lots' is not a quantity" in problem.message
+    assert f"annotation {name}: " in problem.message and "'lots' is not a quantity" in problem.message
+
+
+KONFLUX = {"kueue.konflux-ci.dev/requests-cpu": "4", "kueue.konflux-ci.dev/requests-memory": "8Gi"}
+
+
+@pytest.mark.parametrize(
+    ("framework", "annotations", "requests"),
+    [
+        (PIPELINE_RUN, KONFLUX, {"tekton.dev/pipelineruns": 1, "cpu": "4", "memory": "8Gi"}),
+        (PIPELINE_RUN, KONFLUX | {"fournos.dev/requests": "cpu=1"}, {"cpu": "1"}),
+        (LATE_KIND, KONFLUX, {"cpu": 1}),
+    ],
+)
+def test_requests_in_the_annotations_of_konflux(
+    framework: Framework, annotations: Any, requests: Any
+) -> None:
+    run = plain()
+    run["metadata"]["annotations"] = annotations
+    assert requests_of(framework, run) == requests
 
 
 # --- placement at creation ---------------------------------------------------------------------------
