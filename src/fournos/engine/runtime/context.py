@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Self, TypeVar
 
+from pydantic import ValidationError
+
 from fournos.engine.api.conditions import Condition, condition, upsert
 from fournos.engine.api.crd import Model, StatusCondition
 from fournos.engine.kube.resource import Obj, Resource, controls, is_terminating, key_of
@@ -45,9 +47,15 @@ M = TypeVar("M", bound=Model)
 def read(model: type[M], status: Mapping[str, Any], *names: str) -> M:
     """Returns these fields of a status as a model, by their JSON names.
 
-    Other fields are not read: a field that another client has made invalid must not hide the valid ones.
+    Other fields are not read, and a field that another client has made invalid counts as absent: it must
+    neither hide the valid ones nor stop the passes over its object.
     """
-    return model.model_validate({name: status[name] for name in names if status.get(name) is not None})
+    given = {name: status[name] for name in names if status.get(name) is not None}
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        invalid = {problem["loc"][0] for problem in error.errors()}
+        return model.model_validate({name: value for name, value in given.items() if name not in invalid})
 
 
 class Draft:

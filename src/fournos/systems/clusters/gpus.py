@@ -16,9 +16,11 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any, Final
 
-from fournos.api.fournoscluster import MAX_GPU_MODELS
+from pydantic import ValidationError
+
+from fournos.api.fournoscluster import MAX_GPU_MODELS, StatusHardware
 from fournos.engine.api.conditions import condition
-from fournos.engine.api.values import format_time, parse_quantity, parse_time, parse_ttl
+from fournos.engine.api.values import format_time, parse_quantity, parse_ttl
 from fournos.engine.kube.resource import Obj
 from fournos.systems.clusters.status import Context
 
@@ -397,18 +399,18 @@ def _interval(ctx: Context) -> timedelta:
 
 
 def read(hardware: Obj) -> Inventory:
-    """Returns the inventory that `status.hardware` holds."""
+    """Returns the inventory that `status.hardware` holds; none if another client has spoiled it."""
+    try:
+        status = StatusHardware.model_validate(hardware)
+    except ValidationError:
+        return Inventory()
     if "gpus" not in hardware:
         return Inventory()
     return Inventory(
         tuple(
-            GpuModel(gpu["vendor"], gpu["model"], gpu["shortName"], int(gpu["count"]), int(gpu["nodeCount"]))
-            for gpu in hardware["gpus"]
+            GpuModel(gpu.vendor, gpu.model, gpu.short_name, gpu.count, gpu.node_count) for gpu in status.gpus
         ),
-        {
-            (entry["vendor"], entry["model"]): parse_time(entry["since"])
-            for entry in hardware.get("shrinking") or ()
-        },
+        {(entry.vendor, entry.model): entry.since for entry in status.shrinking},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 from fournos.api.fournoscluster import KubeconfigStatus, LockState
@@ -23,7 +24,8 @@ def report(caches: Caches, metrics: Metrics) -> None:
     """Sets the gauges. Every state is set, so that a state without clusters is exported as 0."""
     statuses = [cluster.get("status") or {} for cluster in caches[FOURNOS_CLUSTER]]
     states = Counter(str(status.get("kubeconfigStatus") or "Unknown") for status in statuses)
-    locks = Counter(str((status.get("lock") or {}).get("state") or "") for status in statuses)
+    found = (status.get("lock") for status in statuses)
+    locks = Counter(str(lock.get("state") or "") for lock in found if isinstance(lock, Mapping))
     for state in _STATES:
         metrics.set(BY_STATE, states[state], state)
     for lock in LockState:

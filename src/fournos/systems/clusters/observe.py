@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from fournos.api.fournoscluster import FournosClusterSpec
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
@@ -12,6 +12,7 @@ from fournos.api.phase import HOLDING
 from fournos.engine.kube.fleet import Fleet
 from fournos.engine.kube.resource import NODE, SECRET, Key, Obj, controller_of, key_of, newest, uid_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.engine.runtime.context import read
 from fournos.engine.runtime.controller import (
     METADATA,
     Caches,
@@ -122,7 +123,10 @@ class Observer:
         if cluster is None:
             return DeletedCluster(key) if fleet.version_of(name) is not None else None
         # The published CRD accepts an object without a spec. It is read like one with an empty Secret name.
-        spec = FournosClusterSpec.model_validate({"kubeconfigSecret": "", **(cluster.get("spec") or {})})
+        fields = {"kubeconfigSecret": "", **(cluster.get("spec") or {})}
+        if not isinstance(fields["kubeconfigSecret"], str):
+            fields["kubeconfigSecret"] = ""
+        spec = read(FournosClusterSpec, fields, *fields)
         # Stores of the cluster's own connection, not the informer caches of this cluster.
         nodes = fleet.store(name, NODE)
         error = fleet.watch_error(name, NODE)
@@ -234,25 +238,26 @@ def project_queue(queue: Obj) -> Obj:
 def project_node(node: Obj) -> Obj:
     """Returns the fields of a Node that count GPUs, about a hundredth of its size.
 
-    Used by the fleet's watches.
+    Used by the fleet's watches. The node is another cluster's, whose API server may send anything: what has
+    another type counts as absent, so that it hides no other node.
     """
-    meta, status = node["metadata"], node.get("status") or {}
-    allocatable, conditions = status.get("allocatable"), status.get("conditions")
-    counts = allocatable if isinstance(allocatable, Mapping) else {}
+    meta, status = node["metadata"], _object(node.get("status"))
+    conditions = status.get("conditions")
     entries = conditions if isinstance(conditions, list) else ()
-    ready = [
-        condition
-        for condition in entries
-        if isinstance(condition, Mapping) and condition.get("type") == "Ready"
-    ]
+    ready = [found for found in map(_object, entries) if found.get("type") == "Ready"]
+    labels, allocatable = _object(meta.get("labels")), _object(status.get("allocatable"))
     return {
         "metadata": {
             **pick(meta, ("name", "uid", "resourceVersion", "deletionTimestamp")),
-            "labels": {k: v for k, v in (meta.get("labels") or {}).items() if is_gpu_label(k)},
+            "labels": {k: str(v) for k, v in labels.items() if is_gpu_label(k)},
         },
-        "spec": pick(node.get("spec"), ("unschedulable",)),
+        "spec": pick(_object(node.get("spec")), ("unschedulable",)),
         "status": {
-            "allocatable": {k: str(v) for k, v in counts.items() if is_gpu_resource(k)},
+            "allocatable": {k: str(v) for k, v in allocatable.items() if is_gpu_resource(k)},
             "conditions": [pick(condition, ("type", "status")) for condition in ready],
         },
     }
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

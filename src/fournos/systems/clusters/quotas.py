@@ -56,7 +56,8 @@ def _for_lock(spec: Obj, status: Obj) -> bool:
     At any other time a closed cluster has no slots. Its opening therefore always changes its quota, and a
     changed quota makes Kueue look again at pending Workloads.
     """
-    held = (status.get("lock") or {}).get("state") == LockState.HELD
+    lock = status.get("lock")
+    held = isinstance(lock, Mapping) and lock.get("state") == LockState.HELD
     return bool(spec.get("owner")) and not status.get("runningJobs") and not held
 
 

@@ -65,7 +65,8 @@ class StatusDraft(Draft):
 
     def group(self, name: str) -> dict[str, Any]:
         """Returns a copy of an object field, to be changed and put back."""
-        return dict(self._status.get(name) or {})
+        value = self._status.get(name)
+        return dict(value) if isinstance(value, Mapping) else {}
 
     def condition(self, type_: str, status: str | bool, reason: str, message: str = "") -> Self:
         return super().condition(type_, status, reason, message[:MESSAGE_MAX])
