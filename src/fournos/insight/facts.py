@@ -191,10 +191,13 @@ async def _line(source: Source, namespace: str, cluster_queue: str) -> tuple[Lin
         "PendingWorkload",
         f"clusterqueues/{cluster_queue}/pendingworkloads",
         namespaced=False,
+        by_offset=True,
     )
     pending_list = await or_error(source.list(pending))
     if not isinstance(pending_list, KubeError):
-        items = sorted(pending_list.items, key=lambda item: int(item.get("positionInClusterQueue") or 0))
+        # One that moves up between two pages is in both of them.
+        once = {key_of(item): item for item in pending_list.items}
+        items = sorted(once.values(), key=lambda item: int(item.get("positionInClusterQueue") or 0))
         return Line(Waiting(key_of(item), int(item.get("priority") or 0)) for item in items), True
     try:
         queues = await everywhere(source, LOCAL_QUEUE, namespace)

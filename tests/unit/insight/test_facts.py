@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from aiohttp import web
+
 from fournos.engine.kube.resource import Key
-from fournos.insight.facts import Line, WaitFacts, Waiting, in_line
-from tests.unit.cli.objects import NS, ago, job, local_queue, workload
+from fournos.insight.facts import Line, WaitFacts, Waiting, in_line, queue_facts
+from tests.unit.cli.objects import NS, ago, cluster_queue, job, local_queue, workload
+from tests.unit.engine.kube.server import ScriptedServer
+
+QUEUE = "fournos-queue"
 
 
 def test_lines_of_several_queues_are_one() -> None:
@@ -34,3 +39,28 @@ def test_holders_are_those_of_the_clusters() -> None:
     facts = WaitFacts(job("x"), holders=(one, two))
     assert facts.holders_on(()) == (one, two)
     assert facts.holders_on(("cluster-2",)) == (two,)
+
+
+async def test_the_place_in_a_long_queue_is_its_own() -> None:
+    """Kueue's visibility API has `limit` and `offset`, and no token of a next page."""
+    names = [f"w-{number}" for number in range(1200)]
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path.endswith("/pendingworkloads"):
+            first, most = int(request.query.get("offset", 0)), int(request.query.get("limit", 1000))
+            items = [
+                {"metadata": {"name": name, "namespace": NS}, "positionInClusterQueue": place}
+                for place, name in list(enumerate(names))[first : first + most]
+            ]
+            return web.json_response({"metadata": {}, "items": items})
+        if request.path.endswith(f"/localqueues/{QUEUE}"):
+            return web.json_response(local_queue())
+        if request.path.endswith("/clusterqueues/fournos-queue"):
+            return web.json_response(cluster_queue())
+        return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
+
+    async with ScriptedServer([answer]) as server, server.client() as client:
+        facts = await queue_facts(client, job("x"), QUEUE)
+    assert (len(facts.line), facts.ordered) == (1200, True)
+    ahead = facts.ahead(workload("w-700"))
+    assert ahead is not None and len(ahead) == 700

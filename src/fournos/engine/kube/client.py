@@ -204,9 +204,12 @@ class Client(Paths):
                 item.setdefault("apiVersion", resource.api_version)
                 item.setdefault("kind", resource.kind)
                 items.append(keep(item) if keep else item)
-            if not token:
+            if token:
+                query["continue"] = token
+            elif resource.by_offset and page_items and len(page_items) == int(query.get("limit", 0)):
+                query["offset"] = str(len(items))
+            else:
                 return Listing(items, version)
-            query["continue"] = token
             del page, page_items  # freed before the next request, so that only one page is in memory
 
     async def watch(

@@ -34,6 +34,8 @@ class Resource:
     kind: str
     plural: str
     namespaced: bool = True
+    by_offset: bool = False
+    """True if the pages of its list are asked for by `offset`, without a token (Kueue's visibility API)."""
 
     @property
     def api_version(self) -> str:
