@@ -21,8 +21,8 @@ from fournos.insight.errors import ManifestError, refusal
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts, queue_facts
 from fournos.insight.queue_reasons import Words, in_queue, patch_command
-from fournos.insight.reasons import pod_problem
 from fournos.insight.source import Source
+from fournos.insight.starting import pod_problem
 from fournos.insight.values import NEW, name_of, one_line, phase_of, since, spec_of, status_of
 from fournos.systems.appwrappers.admission import problems
 from fournos.systems.appwrappers.build import WrapError, wrap

@@ -87,8 +87,11 @@ class ObjectCaches:
             raise NotFoundError(f'{resource} "{key.name}" not found', status=404)
         return obj
 
-    async def list(self, resource: Resource, *, namespace: str = "", selector: str = "") -> Listing:
+    async def list(
+        self, resource: Resource, *, namespace: str = "", selector: str = "", fields: str = ""
+    ) -> Listing:
         store, matches = self._readable(resource), matcher(selector)
+        assert not fields, "objects are not watched by their fields"
         watched = self._kinds[resource]
         if watched and namespace != watched:
             # As the API server answers where RBAC lets us read one namespace only.

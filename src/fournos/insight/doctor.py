@@ -22,7 +22,15 @@ from fournos.engine.api.crd import crd
 from fournos.engine.api.values import parse_time
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
-from fournos.engine.kube.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, LEASE, Key, Obj, key_of
+from fournos.engine.kube.resource import (
+    CUSTOM_RESOURCE_DEFINITION,
+    DEPLOYMENT,
+    LEASE,
+    SERVICE_ACCOUNT,
+    Key,
+    Obj,
+    key_of,
+)
 from fournos.engine.queueing.workload import KUEUE
 from fournos.engine.runtime.part import APPWRAPPER, FOURNOS, MIN_KUBERNETES, MINICLUSTER, TEKTON, RequiredApi
 from fournos.insight.dispatch import Dial, ManagerCluster
@@ -217,6 +225,7 @@ def _fields(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, frozens
 
 # --- the operator and the history ------------------------------------------------------------------------
 
+_RESOLVER: Final = "fournos-resolver"
 _LATE: Final = timedelta(minutes=1)
 """Several times what a Lease lasts: another replica would have taken it over."""
 _RECORDED_WITHIN: Final = timedelta(minutes=30)
@@ -239,6 +248,11 @@ async def check_operator(server: DoctorServer, place: ExaminedNamespaces, now: d
         yield fault(what, f"{holder} served it until {short(ago)} ago, and no operator has since", fix)
     else:
         yield ok(what, f"{holder} serves it")
+    account = await or_error(server.get(SERVICE_ACCOUNT, Key(place.namespace, _RESOLVER)))
+    if isinstance(account, NotFoundError):
+        files = "-f manifests/rbac/serviceaccounts.yaml -f manifests/rbac/resolver.yaml"
+        fix = f"kubectl apply -n {place.namespace} {files}"
+        yield fault(f"ServiceAccount {_RESOLVER}", "there is none: resolvers cannot start", fix)
 
 
 async def check_history(server: DoctorServer, place: ExaminedNamespaces, now: datetime) -> Findings:

@@ -16,6 +16,7 @@ from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_F
 from fournos.insight.children import Children, children, current_workload
 from fournos.insight.quota import Quota, Quotas, members, usage_orders
 from fournos.insight.source import DEFAULT_QUEUE, Source, or_error
+from fournos.insight.starting import read_events
 from fournos.insight.values import created, is_terminal, phase_of, spec_of, status_of
 
 _VISIBILITY: Final = ("visibility.kueue.x-k8s.io", "v1beta2")
@@ -67,6 +68,8 @@ class WaitFacts:
     """The other ClusterQueues of its cohort."""
     quotas: Quotas | None = field(default=None, compare=False, repr=False)
     """The quota of the ClusterQueue where several jobs are compared with it."""
+    events: tuple[Obj, ...] = ()
+    """Those about pods of it that have not started."""
 
     def ahead(self, workload: Obj) -> tuple[str, ...] | None:
         """The keys of the Workloads before this one; None if it is not in the line or that is unordered."""
@@ -101,12 +104,18 @@ async def gather(source: Source, job: Obj, *, queue: str = DEFAULT_QUEUE) -> Wai
     """
     dependents = await children(source, job)
     draft = WaitFacts(job, dependents)
-    if is_terminal(job) or phase_of(job) in UNQUEUED:
+    if is_terminal(job):
         return draft
+    events = await read_events(source, dependents)
+    if phase_of(job) in UNQUEUED:
+        return replace(draft, events=events)
     workload = draft.workload
     name = str(spec_of(workload).get("queueName") if workload else queue)
     return replace(
-        await queue_facts(source, job, name), found=dependents, holders=await _holders(source, job)
+        await queue_facts(source, job, name),
+        found=dependents,
+        events=events,
+        holders=await _holders(source, job),
     )
 
 

@@ -17,8 +17,8 @@ from fournos.insight.explanation import Explanation
 from fournos.insight.facts import queue_facts
 from fournos.insight.failure import LogSource
 from fournos.insight.queue_reasons import Words, in_queue
-from fournos.insight.reasons import pod_problem
 from fournos.insight.source import Source
+from fournos.insight.starting import pod_problem
 from fournos.insight.values import created, name_of, one_line, status_of
 from fournos.systems.miniclusters import broker, build, names, script
 from fournos.systems.miniclusters.rules import check_manifest

@@ -5,15 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 
 from fournos.api.phase import run_times
-from fournos.engine.api.conditions import condition
 from fournos.engine.api.values import format_time
-from fournos.engine.kube.resource import Obj
+from fournos.engine.kube.resource import Obj, key_of
 from fournos.engine.queueing.workload import view
 from fournos.insight.children import FAILED, RUNNING, tasks
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts
 from fournos.insight.failure import failure
 from fournos.insight.queue_reasons import kept_from_quota, short, with_kueue
+from fournos.insight.starting import advice as advice_for
+from fournos.insight.starting import problems
 from fournos.insight.values import (
     between,
     is_terminal,
@@ -105,27 +106,11 @@ def _resolving(facts: WaitFacts, now: datetime) -> Explanation:
     if not facts.found.resolve_jobs:
         text = f"{name} waits for its resolve Job to be made"
         return Explanation(f"{text} ({since_then}).", because)
-    stuck = [problem for pod in facts.found.pods if (problem := pod_problem(pod))]
-    if stuck:
-        advice = ("correct the annotation fournos.dev/resolve-image of the Pipeline, or the image", *advice)
+    if stuck := problems(facts.found, facts.events):
         text = f"{name}: its resolver cannot start."
-        return Explanation(text, (*because, *stuck), advice)
+        return Explanation(text, (*because, *stuck), advice_for(stuck, key_of(job).namespace))
     text = f"{name} is resolving its requirements"
     return Explanation(f"{text} ({since_then}).", because, advice)
-
-
-def pod_problem(pod: Obj) -> str:
-    """Returns why a pod does not run; "" if it runs or is still starting."""
-    status = status_of(pod)
-    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
-        waiting = (container.get("state") or {}).get("waiting") or {}
-        if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
-            text = one_line(waiting.get("message"))
-            return f"pod {name_of(pod)}: {waiting['reason']}{': ' + text if text else ''}"
-    scheduled = condition(pod, "PodScheduled") or {}
-    if scheduled.get("status") == "False":
-        return f"pod {name_of(pod)}: {scheduled.get('reason')}: {one_line(scheduled.get('message'))}"
-    return ""
 
 
 def _held(job: Obj, now: datetime) -> Explanation:
@@ -138,11 +123,11 @@ def _held(job: Obj, now: datetime) -> Explanation:
 def _running(facts: WaitFacts, now: datetime) -> Explanation:
     job, name = facts.job, name_of(facts.job)
     length = since((status_of(job).get("phaseTimes") or {}).get("running"), now)
-    stuck = tuple(problem for pod in facts.found.pods if (problem := pod_problem(pod)))
     advice = (f"what its tasks print: fournos logs -f {name}",)
-    if stuck:
-        text = f"{name} runs, but a pod of it cannot."
-        return Explanation(text, (*_messages(job), *stuck), advice)
+    if stuck := problems(facts.found, facts.events):
+        text = f"{name} has been running for {length}, but a pod of it cannot start."
+        helps = advice_for(stuck, key_of(job).namespace)
+        return Explanation(text, (*_messages(job), *stuck), (*helps, *advice))
     found = tasks(facts.found.run(job), facts.found.task_runs)
     busy = [f"task {t.name} for {between(t.started, '', now)}" for t in found if t.state == RUNNING]
     on = f" on {status_of(job)['cluster']}" if status_of(job).get("cluster") else ""

@@ -29,8 +29,10 @@ class Source(Protocol):
         """Returns one object."""
         ...
 
-    async def list(self, resource: Resource, *, namespace: str = "", selector: str = "") -> Listing:
-        """`namespace` "" means all namespaces."""
+    async def list(
+        self, resource: Resource, *, namespace: str = "", selector: str = "", fields: str = ""
+    ) -> Listing:
+        """`namespace` "" means all namespaces; `fields` is a field selector."""
         ...
 
 

@@ -120,16 +120,18 @@ class Permitted:
             raise _forbidden("get", resource, key.namespace)
         return await self._source.get(resource, key)
 
-    async def list(self, resource: Resource, *, namespace: str = "", selector: str = "") -> Listing:
+    async def list(
+        self, resource: Resource, *, namespace: str = "", selector: str = "", fields: str = ""
+    ) -> Listing:
         """Without the right in all namespaces, the objects of those namespaces where it is given.
 
         Raises ForbiddenError if it is given in none: where it is given, there may be no such objects yet.
         """
         if await self._may("list", resource, namespace):
-            return await self._source.list(resource, namespace=namespace, selector=selector)
+            return await self._source.list(resource, namespace=namespace, selector=selector, fields=fields)
         if namespace or not resource.namespaced:
             raise _forbidden("list", resource, namespace)
-        listing = await self._source.list(resource, selector=selector)
+        listing = await self._source.list(resource, selector=selector, fields=fields)
         spaces = namespaces(listing.items)
         allowed = await self._where(resource, spaces)
         if listing.items and not allowed and not await self._where(resource, {*self._spaces()} - spaces):

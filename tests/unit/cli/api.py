@@ -103,6 +103,7 @@ class Api:
         *,
         namespace: str = "",
         selector: str = "",
+        fields: str = "",
         page_size: int = 500,
         keep: Callable[[Obj], Obj] | None = None,
     ) -> Listing:
@@ -114,7 +115,9 @@ class Api:
             [
                 obj
                 for key, obj in self.objects.get(resource, {}).items()
-                if namespace in ("", key.namespace) and matches(obj["metadata"].get("labels") or {})
+                if namespace in ("", key.namespace)
+                and matches(obj["metadata"].get("labels") or {})
+                and fields in ("", f"regarding.uid={(obj.get('regarding') or {}).get('uid')}")
             ],
             "1",
         )

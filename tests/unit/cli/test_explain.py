@@ -268,7 +268,7 @@ def test_a_running_job_and_a_pod_that_finds_no_node() -> None:
         {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
     ]
     api.add(POD, stuck)
-    assert "runs, but a pod of it cannot." in verdict(api)
+    assert verdict(api) == "one has been running for 2m, but a pod of it cannot start."
 
 
 def test_a_failed_job_names_the_task() -> None:

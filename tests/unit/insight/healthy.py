@@ -25,6 +25,7 @@ from fournos.engine.kube.resource import (
     LEASE,
     NAMESPACE,
     SELF_SUBJECT_ACCESS_REVIEW,
+    SERVICE_ACCOUNT,
     VALIDATING_WEBHOOKS,
     Key,
     Obj,
@@ -131,6 +132,7 @@ class Server(Api):
         self.add(RESOURCE_FLAVOR, obj("cluster-1"))
         self.add(NAMESPACE, obj(NS, labels={"fournos.dev/queue-access": "true"}))
         self.add(LEASE, lease(NOW))
+        self.add(SERVICE_ACCOUNT, obj("fournos-resolver", namespace=NS))
         self.add(VALIDATING_WEBHOOKS, webhooks(authority(NOW + timedelta(days=90))))
         self.endpoints({"conditions": {"ready": True}})
         for definition in crds().values():

@@ -27,6 +27,7 @@ from fournos.engine.kube.resource import (
     LEASE,
     NAMESPACE,
     SELF_SUBJECT_ACCESS_REVIEW,
+    SERVICE_ACCOUNT,
     VALIDATING_WEBHOOKS,
 )
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
@@ -446,6 +447,14 @@ async def test_the_operator_of_the_namespace(there: Any, level: Level, text: str
     (finding,) = await found("Operator", server)
     assert (finding.level, finding.text) == (level, text)
     assert bool(finding.fix) == (level is Level.FAULT)
+
+
+async def test_a_namespace_without_the_account_of_resolvers() -> None:
+    server = Server()
+    server.only(SERVICE_ACCOUNT)
+    assert bad(await found("Operator", server)) == [("ServiceAccount fournos-resolver", Level.FAULT)]
+    server.fails["get", SERVICE_ACCOUNT] = FORBIDDEN
+    assert bad(await found("Operator", server)) == []
 
 
 @pytest.mark.parametrize(

@@ -12,15 +12,13 @@ from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts
 from fournos.insight.queue_reasons import Words, in_queue, kept_from_quota, queue_problem
 from fournos.insight.quota import priority_class
-from fournos.insight.reasons import explain, pod_problem
+from fournos.insight.reasons import explain
+from fournos.insight.starting import pod_problem
 from tests.unit.cli.objects import NOW, ago, cluster_queue, job, local_queue, workload
 
 UNREADY = {"type": "Ready", "status": "False", "reason": "NoEngine", "message": "no engine\nis configured"}
 PROBLEM = "Ready: NoEngine: no engine is configured"
-STUCK = {
-    "metadata": {"name": "p"},
-    "status": {"initContainerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]},
-}
+RESOLVE = {"metadata": {"name": "r", "uid": "r"}}
 LOGS = "what its tasks print: fournos logs -f one"
 RESOLVER_LOGS = "what the resolver prints: fournos logs -f one"
 
@@ -57,7 +55,7 @@ def test_a_job_of_another_manager() -> None:
     ("found", "text"),
     [
         (Children(), "one waits for its resolve Job to be made"),
-        (Children(resolve_jobs=({},)), "one is resolving its requirements"),
+        (Children(resolve_jobs=(RESOLVE,)), "one is resolving its requirements"),
     ],
 )
 def test_a_job_that_resolves(found: Children, text: str) -> None:
@@ -65,14 +63,6 @@ def test_a_job_that_resolves(found: Children, text: str) -> None:
     assert explained(
         "Resolving", found=found, status={"phaseTimes": {"resolving": ago(minutes=3)}}
     ) == Explanation(f"{text} (3m).", ("m", PROBLEM), advice)
-
-
-def test_a_resolver_that_cannot_start() -> None:
-    assert explained("Resolving", found=Children(resolve_jobs=({},), pods=(STUCK,))) == Explanation(
-        "one: its resolver cannot start.",
-        ("m", PROBLEM, "pod p: ImagePullBackOff"),
-        ("correct the annotation fournos.dev/resolve-image of the Pipeline, or the image", RESOLVER_LOGS),
-    )
 
 
 def test_a_job_that_has_its_cluster() -> None:
@@ -97,13 +87,6 @@ def test_a_job_that_runs() -> None:
     assert explanation.verdict == "one has been running on c1 for 5m."
     assert (explanation.because, explanation.advice) == (("m", PROBLEM), (LOGS,))
     assert explained("Running", status={**status, "cluster": ""}).verdict == "one has been running for 5m."
-
-
-def test_a_run_with_a_pod_that_cannot() -> None:
-    explanation = explained("Running", found=Children(pods=(STUCK,)))
-    assert explanation.verdict == "one runs, but a pod of it cannot."
-    assert explanation.because == ("m", PROBLEM, "pod p: ImagePullBackOff")
-    assert explanation.advice == (LOGS,)
 
 
 def test_a_job_that_is_being_stopped() -> None:

@@ -388,8 +388,8 @@ async def _explained(call: Call, about: JobSubject, job_parts: Parts) -> Explana
     if not about.live:
         return None
     facts = await gather_facts(call.viewer.source, about.raw, queue=call.viewer.client.queue_name)
-    if job_parts.children.value:
-        facts = replace(facts, found=job_parts.children.value)
+    if found := job_parts.children.value:
+        facts = replace(facts, found=found, events=job_parts.starting)
     return explain(facts, call.now)
 
 

@@ -19,6 +19,7 @@ from fournos.insight.children import Children, Task, readable_children
 from fournos.insight.errors import KubeError
 from fournos.insight.failure import Category, Failure, failure
 from fournos.insight.source import EVENT
+from fournos.insight.starting import read_events
 from fournos.insight.values import Obj, is_terminal, moment, one_line, phase_of
 from fournos.web.pages.logs import plain
 from fournos.web.runs.subject import JobSubject, PagePart, part
@@ -92,6 +93,8 @@ _FRESH: Final = 10.0
 class Parts:
     """What a job's page shows besides the job."""
 
+    starting: tuple[Obj, ...]
+    """Events about pods that have not started."""
     children: PagePart[Children]
     forbidden: Sequence[Resource]
     """Kinds of dependents that the person may not read."""
@@ -128,6 +131,7 @@ async def _read_current(call: Call, about: JobSubject) -> dict[str, Any]:
     listing = api.list(EVENT, namespace=about.namespace, fields=f"regarding.uid={about.uid}")
     owned, events = await asyncio.gather(part(readable_children(api, about.raw)), part(listing))
     return {
+        "starting": await read_events(api, owned.value[0]) if owned.value else (),
         "children": owned.map(lambda readable: readable[0]),
         "forbidden": owned.value[1] if owned.value else (),
         "tasks": owned.map(lambda readable: live_tasks(readable[0])),
@@ -142,6 +146,7 @@ async def _gone(call: Call, about: JobSubject) -> Parts:
         _stored(call, about),
     )
     return Parts(
+        starting=(),
         children=PagePart(Children()),
         forbidden=(),
         tasks=tasks.map(recorded_tasks),

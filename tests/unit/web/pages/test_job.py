@@ -261,7 +261,8 @@ async def test_a_change_of_a_task_is_shown_and_costs_no_request_to_the_history()
         before = api.calls.copy()
         assert await states() == ["Succeeded"]
         cost = api.calls - before
-        assert cost["raw"] == 0 and cost.total() == len(RESOURCES) + 1
+        # Its children, its events, and those of its pod.
+        assert cost["raw"] == 0 and cost.total() == len(RESOURCES) + 2
 
 
 async def test_markup_in_every_text_of_a_job() -> None:
