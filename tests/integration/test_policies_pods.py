@@ -383,6 +383,19 @@ REACHING: tuple[dict[str, Any], ...] = (
     secured(seccompProfile={"type": "Unconfined"}),
     {"pod": {"annotations": {"container.apparmor.security.beta.kubernetes.io/x": "unconfined"}}},
     {"flux": {"container": {"securityContext": {"privileged": True}}}},
+    {"pod": {"labels": {"app": "payments"}}},
+    {"pod": {"annotations": {"team": "a"}}},
+    {"pod": {"runtimeClassName": "kata-privileged"}},
+    {"pod": {"automountServiceAccountToken": True}},
+    {"pod": {"schedulerName": "mine"}},
+    {"pod": {"tolerations": [{"operator": "Exists"}]}},
+    {"pod": {"securityContext": {"sysctls": [{"name": "kernel.shm_rmid_forced", "value": "0"}]}}},
+    {"containers": [{"image": "i", "imagePullSecret": "private-registry"}]},
+    {"services": [{"name": "s", "image": "i", "imagePullSecret": "private-registry"}]},
+    {"flux": {"container": {"imagePullSecret": "private-registry"}}},
+    {"containers": [{"image": "i", "resources": {"claims": [{"name": "gpu"}]}}]},
+    {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu-of-another"}]},
+    secured(seccompProfile={"type": "Localhost", "localhostProfile": "p"}),
 )
 ORDINARY: tuple[dict[str, Any], ...] = (
     {"containers": [PLAIN]},
@@ -391,7 +404,16 @@ ORDINARY: tuple[dict[str, Any], ...] = (
     with_volume(),
     secured(runAsUser=1000, runAsNonRoot=True, capabilities={"drop": ["ALL"]}, privileged=False),
     secured(seccompProfile={"type": "RuntimeDefault"}),
-    {"pod": {"annotations": {"team": "a"}}},
+    {
+        "pod": {
+            "automountServiceAccountToken": False,
+            "hostPID": False,
+            "labels": {},
+            "restartPolicy": "Never",
+        }
+    },
+    {"pod": {"nodeSelector": {"pool": "a"}, "resources": {"cpu": "1"}, "securityContext": {"fsGroup": 1}}},
+    {"services": [{"name": "s", "image": "i", "imagePullSecret": "", "ports": [80]}], "flux": {"wrap": "x"}},
 )
 
 

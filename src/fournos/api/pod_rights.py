@@ -5,6 +5,7 @@ The admission policies `fournos-operator-account` and `fournos-minicluster-pods`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from fournos.engine.api.rules import Json
@@ -22,10 +23,35 @@ OPERATOR_ACCOUNTS: Final = frozenset(
     }
 )
 """The ServiceAccounts of our own Deployments: a pod with one of them has all rights of that operator."""
-_CONFINEMENT: Final = ("procMount", "seLinuxOptions", "appArmorProfile", "windowsOptions", "sysctls")
-"""Fields of a security context that may loosen what confines a container."""
-_APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
-"""Prefix of the annotations of a pod that Kubernetes takes for `appArmorProfile`."""
+OWN_FIELDS: Final[Mapping[str, frozenset[str]]] = {
+    name: frozenset(fields.split())
+    for name, fields in {
+        "spec": "containers services size maxSize minSize tasks interactive launcher jobLabels "
+        "deadlineSeconds backoffLimit cleanup shareProcessNamespace network flux logging archive pod suspend managedBy",
+        "pod": "restartPolicy nodeSelector nodeAffinity dnsPolicy resources securityContext",
+        "flux": "container arch submitCommand wrap connectTimeout connextTimeout optionFlags minimalService "
+        "disableSocket topology noWaitSocket completeWorkers logLevel curveCert scheduler bursting "
+        "leadBroker brokerConfig environment",
+        "container": "name image command commands preCommand workingDir environment ports pullAlways "
+        "imagePullPolicy launcher batch batchRaw logs runFlux noWrapEntrypoint cores diagnostics fluxUser "
+        "fluxuser volumes lifeCycle resources securityContext disable pythonPath mountPath",
+        "volume": "path configMapName items claimName readOnly emptyDir emptyDirMedium emptyDirSizeLimit",
+        "resources": "limits requests",
+        "securityContext": "runAsUser runAsGroup runAsNonRoot readOnlyRootFilesystem "
+        "allowPrivilegeEscalation fsGroup fsGroupChangePolicy supplementalGroups supplementalGroupsPolicy capabilities",
+        "capabilities": "drop",
+    }.items()
+}
+"""What a MiniCluster may have without the right to create pods; every other field takes that right.
+
+A list of what is allowed: a field that is added to the API is refused until somebody has looked at it.
+"""
+_OWN_VALUES: Final = {
+    "serviceAccountName": "default",
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""Other fields with the one value that gives nothing away."""
+_UNSET: Final = (False, "", [], {}, None)
 
 
 def operator_account(account: str | None) -> str:
@@ -36,35 +62,38 @@ def operator_account(account: str | None) -> str:
 
 
 def minicluster_reach(spec: Json) -> tuple[str, ...]:
-    """Returns what a MiniCluster asks for beyond containers of its author's own; empty for most."""
+    """Returns the fields that go beyond containers of the author's own, such as pod.labels; none for most."""
     pod, flux = spec.get("pod") or {}, spec.get("flux") or {}
-    containers = [
-        *(spec.get("containers") or ()),
-        *(spec.get("services") or ()),
-        flux.get("container") or {},
+    found = [*_beyond("spec", "", spec), *_beyond("pod", "pod.", pod), *_beyond("flux", "flux.", flux)]
+    found += _in_context("pod.", pod)
+    parts = [
+        *(("containers.", container) for container in spec.get("containers") or ()),
+        *(("services.", container) for container in spec.get("services") or ()),
+        ("flux.container.", flux.get("container") or {}),
     ]
-    volumes = [volume for container in containers for volume in (container.get("volumes") or {}).values()]
-    contexts = [part.get("securityContext") or {} for part in (*containers, pod)]
-    asked = {
-        "a ServiceAccount": pod.get("serviceAccountName") not in (None, "", "default"),
-        "the node's processes": bool(pod.get("hostPID") or pod.get("hostIPC")),
-        "a Secret": bool(
-            flux.get("mungeSecret")
-            or any(container.get("secrets") for container in containers)
-            or any(volume.get("secretName") for volume in volumes)
-        ),
-        "a node's directory": any(volume.get("hostPath") for volume in volumes),
-        "a CSI volume": any(volume.get("csiDriver") for volume in volumes),
-        "privileges": any(map(_loosened, contexts))
-        or any(name.startswith(_APPARMOR) for name in pod.get("annotations") or ()),
-    }
-    return tuple(name for name, is_asked in asked.items() if is_asked)
+    for at, container in parts:
+        found += _beyond("container", at, container)
+        found += _beyond("resources", f"{at}resources.", container.get("resources") or {})
+        found += _in_context(at, container)
+        for volume in (container.get("volumes") or {}).values():
+            found += _beyond("volume", f"{at}volumes.", volume)
+    return tuple(dict.fromkeys(found))
 
 
-def _loosened(context: Json) -> bool:
-    """True if the security context adds privileges."""
-    added = context.get("addCapabilities") or (context.get("capabilities") or {}).get("add")
-    unconfined = (context.get("seccompProfile") or {}).get("type") == "Unconfined"
-    return bool(context.get("privileged") or added or unconfined) or any(
-        name in context for name in _CONFINEMENT
-    )
+def _in_context(at: str, part: Json) -> list[str]:
+    context = part.get("securityContext") or {}
+    capabilities = context.get("capabilities") or {}
+    return [
+        *_beyond("securityContext", f"{at}securityContext.", context),
+        *_beyond("capabilities", f"{at}securityContext.capabilities.", capabilities),
+    ]
+
+
+def _beyond(kind: str, at: str, part: Json) -> list[str]:
+    return [
+        f"{at}{name}"
+        for name, value in part.items()
+        if name not in OWN_FIELDS[kind]
+        and not any(value is unset or (value == unset and value != 0) for unset in _UNSET)
+        and value != _OWN_VALUES.get(name, _UNSET)
+    ]

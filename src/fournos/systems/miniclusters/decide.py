@@ -79,7 +79,7 @@ BINDING: Final = Resource(
 def refusal(ctx: Context) -> str:
     """Returns why the pods are not made, "" if they may be.
 
-    Who wrote a MiniCluster is known at its admission only. So where it asks for more than containers of the
+    Who wrote a MiniCluster is known at its admission only. So where it has fields beyond containers of the
     author's own, the policy that checks the author's rights must be older than the MiniCluster.
     """
     account = operator_account((ctx.spec.get("pod") or {}).get("serviceAccountName"))
@@ -87,14 +87,14 @@ def refusal(ctx: Context) -> str:
     if account or not asked or ctx.settings.pod_rights == "open":
         return account
     if ctx.settings.pod_rights == "refused":
-        return f"It asks for {asked}, which FOURNOS_MINICLUSTER_POD_RIGHTS refuses: leave it out"
+        return f"It has {asked}, which FOURNOS_MINICLUSTER_POD_RIGHTS refuses: leave it out"
     answer = ctx.facts.require(LiveGet(BINDING, Key("", POLICY)))
     if isinstance(answer, Present) and creation_time(answer.value) <= creation_time(ctx.minicluster):
         return ""
     if isinstance(answer, Unknown):
-        return f"It asks for {asked}; whether policy {POLICY} checks that is not known: {answer.reason}"
+        return f"It has {asked}; whether policy {POLICY} checks that is not known: {answer.reason}"
     return (
-        f"It asks for {asked}, and no policy has checked its author's rights: apply "
+        f"It has {asked}, and no policy has checked its author's rights: apply "
         "deploy/minicluster/policies.yaml and create it again, or leave that out"
     )
 

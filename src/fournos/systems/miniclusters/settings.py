@@ -27,7 +27,8 @@ class MiniClusterSettings(BaseSettings):
     """Seconds after the lead broker's end in which containers beside Flux may end; then pods are deleted."""
     pod_rights: Literal["policy", "refused", "open"] = Field(
         "policy",
-        description="Whether a MiniCluster may ask for a Secret, a directory or the processes of a node, a "
-        "CSI volume, privileges or a ServiceAccount: where the policy fournos-minicluster-pods checks the "
-        "rights of its author (policy), never (refused), or unchecked (open)",
+        description="Whether a MiniCluster may have fields beyond containers of its author's own, such as "
+        "Secrets, pull secrets, pod labels, a RuntimeClass, privileges: where the policy "
+        "fournos-minicluster-pods checks the rights of its author (policy), never (refused), or unchecked "
+        "(open)",
     )

@@ -156,7 +156,9 @@ def test_a_secret_takes_the_policy_that_checks_its_author() -> None:
     assert decided(SECRET) == NeededFacts((ASKED,))
     assert message(decided(SECRET, OLDER)) == "Waiting for the pods"
     for answer in (Absent(), NEWER):
-        assert "It asks for a Secret, and no policy has checked" in message(decided(SECRET, answer))
+        assert "It has containers.volumes.secretName, and no policy has checked" in message(
+            decided(SECRET, answer)
+        )
     assert "is not known: down" in message(decided(SECRET, Unknown("down")))
 
 
