@@ -27,7 +27,8 @@ OWN_FIELDS: Final[Mapping[str, frozenset[str]]] = {
     name: frozenset(fields.split())
     for name, fields in {
         "spec": "containers services size maxSize minSize tasks interactive launcher jobLabels "
-        "deadlineSeconds backoffLimit cleanup shareProcessNamespace network flux logging archive pod suspend managedBy",
+        "deadlineSeconds backoffLimit cleanup shareProcessNamespace network flux logging archive pod "
+        "suspend managedBy",
         "pod": "restartPolicy nodeSelector nodeAffinity dnsPolicy resources securityContext",
         "flux": "container arch submitCommand wrap connectTimeout connextTimeout optionFlags minimalService "
         "disableSocket topology noWaitSocket completeWorkers logLevel curveCert scheduler bursting "
@@ -38,7 +39,8 @@ OWN_FIELDS: Final[Mapping[str, frozenset[str]]] = {
         "volume": "path configMapName items claimName readOnly emptyDir emptyDirMedium emptyDirSizeLimit",
         "resources": "limits requests",
         "securityContext": "runAsUser runAsGroup runAsNonRoot readOnlyRootFilesystem "
-        "allowPrivilegeEscalation fsGroup fsGroupChangePolicy supplementalGroups supplementalGroupsPolicy capabilities",
+        "allowPrivilegeEscalation fsGroup fsGroupChangePolicy supplementalGroups supplementalGroupsPolicy "
+        "capabilities",
         "capabilities": "drop",
     }.items()
 }
