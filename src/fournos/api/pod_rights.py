@@ -53,7 +53,7 @@ _OWN_VALUES: Final = {
     "seccompProfile": {"type": "RuntimeDefault"},
 }
 """Other fields with the one value that gives nothing away."""
-_UNSET: Final = (False, "", [], {}, None)
+_UNSET: Final[tuple[object, ...]] = (False, "", [], {}, None)
 
 
 def operator_account(account: str | None) -> str:

@@ -181,7 +181,7 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: MiniClu
         return Decision()
     if facts.failure is not None:
         return _failed(ctx, facts.failure)
-    if not ctx.deleting and not ctx.draft.begun and (problem := _unreadable(ctx)):
+    if not ctx.deleting and (problem := _unreadable(ctx)):
         return waits(ctx, "Invalid", problem, retry=False)
     # What another cluster runs is refused, too: there the operator's account makes it, whoever its author is.
     refused = "" if ctx.deleting or ctx.draft.begun or ctx.draft.finished else refusal(ctx)
@@ -214,17 +214,18 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: MiniClu
 def _unreadable(ctx: Context) -> str:
     """Returns why the spec cannot be used, or "" if it can.
 
-    The rules are checked here too, for objects that the API server did not check.
+    Types and rules are checked here too, for objects that the API server did not check.  What has begun keeps
+    to the rules of its time.
     """
-    broken = violations(RULES, dict(ctx.minicluster))
-    if broken:
-        return "; ".join(map(str, broken))
     try:
         spec_of(ctx.minicluster)
+        broken = () if ctx.draft.begun else violations(RULES, dict(ctx.minicluster))
     except ValidationError as error:
         first = error.errors()[0]
         return f"spec.{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    return ""
+    except (AttributeError, TypeError, ValueError):
+        return "a field of the spec has another type than the CRD says"
+    return "; ".join(map(str, broken))
 
 
 def _act(ctx: Context, queue: QueueOutcome) -> Decision:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-MANAGED_BY_US: Final = frozenset({None, "", "flux-framework.org/flux-operator"})
+MANAGED_BY_US: Final = (None, "", "flux-framework.org/flux-operator")
 
 FINALIZER: Final = "flux-framework.org/finalizer"
 """Set on queued MiniClusters only. The Workload needs its MiniCluster until none of its pods runs."""

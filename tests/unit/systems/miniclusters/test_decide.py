@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from copy import deepcopy
 from datetime import UTC, datetime
 from typing import Any
 
@@ -210,6 +212,60 @@ async def test_what_is_refused_after_an_eviction_gives_its_quota_back() -> None:
     assert "no policy has checked" in get(server)["status"]["message"]
     (workload,) = server.list(WORKLOAD)
     assert workload["spec"]["active"] is False and not holding(server, "flux")
+
+
+EVERY_PART: dict[str, Any] = {
+    "size": 2,
+    "maxSize": 4,
+    "backoffLimit": 1,
+    "managedBy": "",
+    "containers": [
+        {
+            "image": "x",
+            "environment": {"A": "b"},
+            "volumes": {"v": {"path": "/x", "items": {"a": "b"}}},
+            "ports": [80],
+            "resources": {"limits": {"cpu": "1"}},
+            "commands": {"pre": "x"},
+            "secrets": {"A": {"name": "s", "key": "k"}},
+        }
+    ],
+    "services": [{"name": "s", "image": "i"}],
+    "flux": {"container": {"image": "i"}, "environment": {"A": "b"}, "leadBroker": {"address": "1.2.3.4"}},
+    "pod": {"labels": {"a": "b"}, "nodeAffinity": {"a": ["b"]}, "tolerations": [{"key": "k"}]},
+    "network": {"headlessName": "h"},
+    "jobLabels": {"a": "b"},
+}
+
+
+def parts(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to each field below a value."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, child in inner:
+        yield (*at, name)
+        yield from parts(child, (*at, name))
+
+
+@pytest.mark.parametrize("odd", [1, "x", None, True, [1], {"X": 1}, [None], -1, 2**70], ids=repr)
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_field_of_another_type_is_a_message_and_raises_nothing(odd: Any, begun: bool) -> None:
+    """The API server checks types; an older CRD, or one of another project, may not."""
+    for way in parts(EVERY_PART):
+        spec = deepcopy(EVERY_PART)
+        part = spec
+        for name in way[:-1]:
+            part = part[name]
+        part[way[-1]] = odd
+        one = manifest(labels=QUEUE)
+        one |= {"spec": spec, "status": {"phase": "Waiting", "maximumSize": 4} if begun else {}}
+        one["metadata"] |= {"uid": "mc", "resourceVersion": "1", "creationTimestamp": "2026-01-01T11:00:00Z"}
+        observed = Observed(Key(NS, "flux"), one, {}, (), QueueInputs())
+        attempt(decide, observed, Facts({}), NOW, settings=MiniClusterSettings(pod_rights="open"))
+
+
+def test_the_message_names_the_field() -> None:
+    text = message(decided({"containers": [{"image": "i", "environment": {"X": 1}}]}))
+    assert text == "spec.containers.0.environment.X: Input should be a valid string"
 
 
 # --- messages ------------------------------------------------------------------------------------------
