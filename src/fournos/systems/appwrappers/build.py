@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from fournos.api.kinds import APPWRAPPER
 from fournos.engine.kube.resource import Obj, owner_reference, uid_of
+from fournos.engine.queueing.job import made_by_manager
 from fournos.engine.queueing.observe import generated_name
 from fournos.engine.queueing.podsets import PodSetInfo, placed, template_problem, union
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
@@ -20,6 +21,7 @@ from fournos.systems.appwrappers.health import keep_away
 from fournos.systems.appwrappers.kinds import PodSetSpec, infer, marks, requests_of, wrapped_kind
 from fournos.systems.appwrappers.names import LABEL
 
+_EXPIRES: Final = "ttlSecondsAfterFinished"
 _STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]{1,9})\]", re.ASCII)
 _PATH_MAX = 1024
 _STEPS_MAX = 64
@@ -194,7 +196,8 @@ def component(wrapper: Obj, index: int, pod_sets: Sequence[PodSetSpec]) -> dict[
 
 def _component(wrapper: Obj, index: int, pod_sets: Sequence[PodSetSpec]) -> dict[str, Any]:
     spec, name = wrapper["spec"]["components"][index], wrapper["metadata"]["name"]
-    body: Obj = spec["template"]
+    # On a worker a component must not delete itself: gone before its end was seen, it would be missing.
+    body: Obj = _lasting(spec["template"]) if made_by_manager(wrapper) else spec["template"]
     stored = spec.get("podSetInfos") or ()
     infos = [pod_set_info(stored[i] if i < len(stored) else {}) for i in range(len(pod_sets))]
     kind = wrapped_kind(body)
@@ -213,6 +216,17 @@ def _component(wrapper: Obj, index: int, pod_sets: Sequence[PodSetSpec]) -> dict
     meta["labels"] = union("label", {names.LABEL: name}, meta.get("labels"))
     meta["ownerReferences"] = [owner_reference(APPWRAPPER, wrapper)]
     return {**body, "metadata": meta}
+
+
+def _lasting(body: Obj) -> Obj:
+    """Returns the object without the time after which it deletes itself, in its spec or its run policy."""
+    spec = body.get("spec")
+    if not isinstance(spec, Mapping):
+        return body
+    kept = {name: value for name, value in spec.items() if name != _EXPIRES}
+    if isinstance(policy := kept.get("runPolicy"), Mapping):
+        kept["runPolicy"] = {name: value for name, value in policy.items() if name != _EXPIRES}
+    return {**body, "spec": kept}
 
 
 def _pods(template: Obj, info: PodSetInfo, name: str, index: int) -> Obj:

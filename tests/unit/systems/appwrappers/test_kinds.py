@@ -17,12 +17,19 @@ from fournos.engine.queueing.podsets import PodSetInfo, PodSetInfoError
 from fournos.engine.runtime.decision import Delete, Facts, Present
 from fournos.systems.appwrappers import health, kinds
 from fournos.systems.appwrappers.admission import problems
-from fournos.systems.appwrappers.build import PathError, pod_template, replaced, template_of
+from fournos.systems.appwrappers.build import (
+    PathError,
+    component,
+    pod_sets_of,
+    pod_template,
+    replaced,
+    template_of,
+)
 from fournos.systems.appwrappers.finish import Removal, remove
 from fournos.systems.appwrappers.health import ComponentState
 from fournos.systems.appwrappers.kinds import WRAPPED, InferenceError, infer, resource_of, wrapped_kind
 from fournos.systems.appwrappers.status import Context, Observed
-from tests.unit.systems.appwrappers.actors import NS, OWN, edit, phase, submit, wrapper
+from tests.unit.systems.appwrappers.actors import NS, OWN, edit, job_template, phase, submit, wrapper
 from tests.unit.systems.appwrappers.actors import pod_template as pod_of
 from tests.unit.systems.appwrappers.test_lifecycle import scenario
 from tests.world.harness import DISTURBED, Scenario, in_order, run
@@ -144,6 +151,24 @@ def test_a_replacement_changes_a_copy() -> None:
     after = replaced(before, "template.spec.list[1]", lambda found: {**found, "b": 2})
     assert after == {"spec": {"list": [POD_SPEC, {"a": 1, "b": 2}]}}
     assert before["spec"]["list"][1] == {"a": 1}
+
+
+@pytest.mark.parametrize("from_manager", [True, False])
+def test_a_component_on_a_worker_does_not_delete_itself(from_manager: bool) -> None:
+    """Gone before the operator has seen its end it would be missing, and the AppWrapper failed."""
+    ttl = {"ttlSecondsAfterFinished": 60}
+    policy = {"runPolicy": {**ttl, "cleanPodPolicy": "None"}, "pytorchReplicaSpecs": {"Master": ROLE}}
+    torch = of("kubeflow.org/v1", "PyTorchJob", policy, metadata={"name": "t"})
+    made = wrapper(job_template("j", **ttl), torch)
+    made["metadata"]["uid"] = "u"
+    if from_manager:
+        made["metadata"]["labels"]["kueue.x-k8s.io/multikueue-origin"] = "manager"
+    specs = [
+        component(made, index, pod_sets_of(made["spec"]["components"][index]))["spec"] for index in range(2)
+    ]
+    kept = {} if from_manager else ttl
+    assert {name: value for name, value in specs[0].items() if name != "template"} == kept
+    assert specs[1]["runPolicy"] == {"cleanPodPolicy": "None", **kept}
 
 
 def true(type_: str, reason: str = "") -> dict[str, Any]:
