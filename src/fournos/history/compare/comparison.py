@@ -177,13 +177,12 @@ def _row(
                 else KpiVerdict.NOT_COMPARABLE
             )
             cells.append(Cell(value, relative(values[0], value), verdict))
-    size = abs(reference) if reference else 0.0
     return Row(
         key,
         first.measured_in,
         _direction(measured),
         tuple(cells),
-        band / size if band is not None and size else None,
+        None if band is None or reference is None else relative(reference, reference + band),
     )
 
 

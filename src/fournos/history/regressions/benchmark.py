@@ -249,4 +249,4 @@ def _noise(series: Series, report: Report) -> float | None:
     ]
     level = [point.value for point in series.points if not changed or point.at >= max(changed)]
     within = band(level)
-    return (within.high - within.low) / 2 / abs(within.centre) if within and within.centre else None
+    return relative(within.centre, within.high) if within and within.centre else None

@@ -142,10 +142,11 @@ def band(values: Sequence[float], *, kpis: int = 1) -> NoiseBand | None:
 
 
 def relative(before: float, after: float) -> float | None:
-    """The relative change; None from 0, where there is none."""
+    """The relative change; None from 0, where there is none, and from next to nothing."""
     if before == after:
         return 0.0
-    return (after - before) / abs(before) if before else None
+    change = (after - before) / abs(before) if before else math.inf
+    return change if math.isfinite(change) else None
 
 
 def holm(p_values: Mapping[str, float], alpha: float) -> set[str]:

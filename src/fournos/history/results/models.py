@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ from pydantic import (
 from fournos.engine.api.values import escaped, has_control
 from fournos.history.records import Run, api_row
 
+MAX_VALUE: Final = 1e100
+"""Largest value of a KPI, either way."""
 MAX_LABELS: Final = 64
 MAX_POINTS: Final = 10_000
 MAX_METADATA: Final = 16_384
@@ -77,6 +80,16 @@ def _at_most(most: int) -> BeforeValidator:
     return BeforeValidator(check)
 
 
+def _bounded(value: float) -> float:
+    """Returns the value; 0 for a denormal one, which divides to infinity.
+
+    Raises ValueError beyond what statistics can square and add up.
+    """
+    if abs(value) > MAX_VALUE:
+        raise ValueError(f"must be from -{MAX_VALUE:g} to {MAX_VALUE:g}")
+    return value if abs(value) >= sys.float_info.min else 0.0
+
+
 def _label(value: object) -> object:
     """Returns the text of a label; YAML and Caliper also have booleans and numbers."""
     if isinstance(value, bool):
@@ -84,7 +97,7 @@ def _label(value: object) -> object:
     return str(value) if isinstance(value, int | float) else value
 
 
-Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+Number = Annotated[float, Strict(), Field(allow_inf_nan=False), AfterValidator(_bounded)]
 _String = Annotated[str, Strict()]
 Identifier = Annotated[_String, Field(max_length=256), AfterValidator(_identifier)]
 ShortText = Annotated[_String, Field(max_length=256), AfterValidator(escaped)]
