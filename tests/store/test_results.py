@@ -46,7 +46,8 @@ FULL = record(
 async def a_run_with(store: HistoryStore, number: int, *records: Test, **fields: Any) -> Run:
     run = ended(a_run(number, fingerprint=PRINT, **fields))
     await store.record(Record(run))
-    await Results(store).put(run.identity, records, at(number))
+    pushed = max([at(number), *(one.timestamp for one in records if one.timestamp)])
+    await Results(store).put(run.identity, records, pushed)
     return run
 
 

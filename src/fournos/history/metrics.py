@@ -42,6 +42,12 @@ MESSAGES: Final = Counter(
     "Messages to the outgoing webhook, by what became of them: Sent or Failed.",
     ("delivery",),
 )
+SKIPPED: Final = Counter(
+    "fournos_history_skipped_total",
+    "Benchmarks, messages and blobs that a task of the history passed over, because something is wrong with "
+    "them alone; the log names each.",
+    ("task",),
+)
 METRICS: Final[tuple[Metric, ...]] = (
     DATABASE_BYTES,
     NAMESPACE_BYTES,
@@ -51,6 +57,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     CHANGES,
     SILENT,
     MESSAGES,
+    SKIPPED,
 )
 
 

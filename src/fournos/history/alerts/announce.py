@@ -25,7 +25,7 @@ from fournos.history.alerts.news import Announced, News, NewsContext, body, due,
 from fournos.history.compare.differences import causes
 from fournos.history.records import Document, Identity, Run
 from fournos.history.regressions.review import SeriesReview
-from fournos.history.store.database import INSERT
+from fournos.history.store.database import INSERT, StoreUnavailableError
 from fournos.history.store.rows import indexed
 from fournos.history.store.runs import HistoryStore
 from fournos.history.store.schema import announcements
@@ -170,8 +170,11 @@ class Announcer:
             known = await announced(store, review.run)
             messages |= {news.id: news for news in due(review, known, self._clock.now())}
 
-    async def announce(self, store: HistoryStore) -> None:
-        """Sends what is due; the rest is left to the next look when a receiver is down."""
+    async def announce(self, store: HistoryStore, skipped: Callable[[str], None] = lambda task: None) -> None:
+        """Sends what is due; the rest is left to the next look when a receiver is down.
+
+        A message that cannot be made takes no other with it: `skipped` is called.
+        """
         waiting = [news for each in self._due.values() for news in list(each.values())[:MOST]]
         self._due = {}
         await store.execute(delete(announcements).where(announcements.c.made_at < self._clock.now() - KEPT))
@@ -182,6 +185,12 @@ class Announcer:
                 log.warning("no message about %s: %s", news.run, error)
                 if error.down:
                     break
+            except StoreUnavailableError:
+                raise
+            except Exception:
+                log.exception("no message about %s", news.run)
+                skipped("announce")
+                continue
             await _remember(store, news, self._clock)
 
     async def _send(self, news: News, context: NewsContext) -> None:

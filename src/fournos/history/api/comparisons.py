@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -23,6 +24,7 @@ from fournos.history.fingerprint import Fingerprint, fingerprint
 from fournos.history.records import Document, Identity, Parameters, Run, Scope, Text, Texts, uid_in
 from fournos.history.regressions.benchmark import (
     Benchmark,
+    BenchmarkState,
     benchmark_of,
     in_order,
     lines,
@@ -33,6 +35,8 @@ from fournos.history.regressions.judge import JUDGED, Report
 from fournos.history.regressions.review import WATCHED, Acknowledgement, Baseline
 from fournos.history.regressions.series import Finding, Series, group, labels_text, runs_in_order
 from fournos.history.results.models import is_version
+from fournos.history.store.database import StoreUnavailableError
+from fournos.history.store.results import MAX_SERIES
 from fournos.history.store.verdicts import MOST, newest_runs, review, review_in_its_namespace
 from fournos.insight.values import frame
 
@@ -51,6 +55,9 @@ def recorded_fingerprint(recorded: Any, job: Mapping[str, Any]) -> Fingerprint:
     return fingerprint(job.get("spec") or {}, (job.get("status") or {}).get("resolved"))
 
 
+log = logging.getLogger(__name__)
+
+UNREADABLE: Final = "its results cannot be judged: see the log of the history"
 COMPARED: Final = 20
 """Runs of one comparison."""
 
@@ -73,7 +80,7 @@ async def compare_runs(service: HistoryService, call: ApiCall) -> Comparison:
     subjects = [await _subject(service, run) for run in runs]
     earlier = await (await service.results()).earlier(
         runs[0].fingerprint,
-        call.scope,
+        Scope((runs[0].namespace_uid,)),
         without=[run.identity for run in runs],
     )
     comparison = await asyncio.to_thread(
@@ -169,7 +176,7 @@ class TrendFilter(Parameters):
 async def get_trends(service: HistoryService, call: ApiCall) -> Trends:
     asked: TrendFilter = call.parameters
     run = await found(service, call)
-    trends = await trends_of(service, run, call.scope, kpi=asked.kpi, runs=asked.runs)
+    trends = await trends_of(service, run, kpi=asked.kpi, runs=asked.runs)
     return replace(trends, versions=await _versions(service, trends.series))
 
 
@@ -184,17 +191,17 @@ async def _versions(service: HistoryService, series: Iterable[Series]) -> dict[s
     }
 
 
-async def trends_of(
-    service: HistoryService, run: Run, scope: Scope, *, kpi: str = "", runs: int = JUDGED
-) -> Trends:
-    """Judges the series of a run's fingerprint, as far as the caller may read them."""
+async def trends_of(service: HistoryService, run: Run, *, kpi: str = "", runs: int = JUDGED) -> Trends:
+    """Judges the series of a run's fingerprint by the runs of its namespace, as messages and metrics do."""
+    scope = Scope((run.namespace_uid,))
     reviewed = await review(await service.store(), run, scope, kpi=kpi, newest=runs)
     series, report, covered = tuple(reviewed.series), reviewed.report, reviewed.covered
     names = await (await service.results()).names({point.run for each in series for point in each.points})
-    summary = tuple(lines(group(report.findings, runs_in_order(series)), names, covered))
-    return Trends(
-        run, series, report, summary, names, covered, reviewed.baseline, dict(reviewed.baseline_values)
-    )
+    summary = lines(group(report.findings, runs_in_order(series)), names, covered)
+    if len(series) == MAX_SERIES:
+        summary.append(f"Only {MAX_SERIES:,} series are judged, the first by their names: name a KPI")
+    baseline, values = reviewed.baseline, dict(reviewed.baseline_values)
+    return Trends(run, series, report, tuple(summary), names, covered, baseline, values)
 
 
 class BenchmarkFilter(Parameters):
@@ -221,9 +228,16 @@ async def list_benchmarks(service: HistoryService, call: ApiCall) -> list[Benchm
 
 
 async def _benchmark(service: HistoryService, run: Run) -> Benchmark:
-    reviewed = await review_in_its_namespace(await service.store(), run)
-    names = await (await service.results()).names({finding.run for finding in reviewed.report.findings})
-    return benchmark_of(reviewed, names, service.now())
+    """Returns how a benchmark stands; of one that cannot be judged it says so."""
+    try:
+        reviewed = await review_in_its_namespace(await service.store(), run)
+        names = await (await service.results()).names({finding.run for finding in reviewed.report.findings})
+        return benchmark_of(reviewed, names, service.now())
+    except StoreUnavailableError:
+        raise
+    except Exception:
+        log.exception("the benchmark of the run %s is not judged", run.identity.text)
+        return Benchmark(run, BenchmarkState.NOT_JUDGED, (), 0, silence=UNREADABLE)
 
 
 ROUTES: Final = (

@@ -19,7 +19,7 @@ from fournos.history.api.routes import (
     everywhere_and_in_one,
 )
 from fournos.history.api.runs import UID, Keep, Which, found
-from fournos.history.records import Parameters, Text, api_row, uid_in
+from fournos.history.records import Parameters, Scope, Text, api_row, uid_in
 from fournos.history.regressions.review import Acknowledgement, Baseline, near
 from fournos.history.regressions.series import SeriesState
 
@@ -95,7 +95,7 @@ async def acknowledge(service: HistoryService, call: ApiCall) -> tuple[Acknowled
     """Acknowledges all changes that began with the run, or a run or two from it."""
     given: Acknowledge = call.body
     run = await found(service, call)
-    trends = await trends_of(service, run, call.scope, kpi=call.parameters.kpi)
+    trends = await trends_of(service, run, kpi=call.parameters.kpi)
     changes = [finding for finding in trends.report.findings if finding.state is not SeriesState.REFUTED]
     meant = near(changes, trends.series, run.identity.text)
     if not meant:
@@ -112,9 +112,11 @@ async def acknowledge(service: HistoryService, call: ApiCall) -> tuple[Acknowled
 
 async def list_acknowledgements(service: HistoryService, call: ApiCall) -> tuple[Acknowledged, ...]:
     run = await found(service, call)
-    trends = await trends_of(service, run, call.scope, kpi=call.parameters.kpi)
+    trends = await trends_of(service, run, kpi=call.parameters.kpi)
     verdicts = await service.verdicts()
-    acknowledgements = await verdicts.acknowledged([one.id for one in trends.series], call.scope)
+    shown = {series.id for series in trends.series}
+    every = await verdicts.acknowledged(run.fingerprint, Scope((run.namespace_uid,)))
+    acknowledgements = [one for one in every if one.series in shown]
     names = await (await service.results()).names({one.run for one in acknowledgements})
     return _shown(trends, acknowledgements, names)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
 from statistics import median
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, FromClause, Select, and_, func, literal, not_, or_, select
 
@@ -22,6 +24,11 @@ from fournos.history.store.runs import HistoryStore, find_number, number_of
 from fournos.history.store.schema import Time, kpi_values, labels, runs, series, tests
 from fournos.history.store.writes import MAX_TESTS, prepare, put_tests
 from fournos.systems.jobs.names import CONFIRMS_LABEL
+
+log = logging.getLogger(__name__)
+
+MAX_SERIES: Final = 2_000
+"""Series of a benchmark that are judged, the first by their names."""
 
 
 class Results:
@@ -58,7 +65,7 @@ class Results:
             of_run = select(runs.c.id).where(runs.c.id == tests.c.run_id, _of_last_attempt())
             statement = statement.where(of_run.exists())
         documents = await self._store.read(lambda connection: connection.scalars(statement).all())
-        return await asyncio.to_thread(lambda: tuple(map(_test, documents)))
+        return await asyncio.to_thread(lambda: tuple(_readable(documents)))
 
     async def values_of(
         self, identities: Iterable[Identity], kpis: Sequence[str] = (), *, most: int
@@ -85,8 +92,8 @@ class Results:
         rows = await self._store.rows(measured)
         if sum(row.values for row in rows) > most:
             return None
-        documents = select(tests.c.id, tests.c.document).where(tests.c.id.in_({row.id for row in rows}))
-        packed = await self._store.rows(documents)
+        documents = select(tests.c.id, tests.c.document)
+        packed = await self._store.rows_of(documents, tests.c.id, {row.id for row in rows})
         return await asyncio.to_thread(
             _tests_by_run, rows, {row.id: row.document for row in packed}, frozenset(kpis)
         )
@@ -94,18 +101,11 @@ class Results:
     async def labels_of(self, identities: Iterable[Identity]) -> dict[Identity, dict[str, str]]:
         """Returns the labels of the first test of each run, those that name a version included."""
         uids = {indexed(identity.uid) for identity in identities}
-        first = (
-            select(func.min(tests.c.id))
-            .join(runs, runs.c.id == tests.c.run_id)
-            .where(runs.c.uid.in_(uids))
-            .group_by(tests.c.run_id)
-        )
-        statement = (
-            select(runs.c.cluster, runs.c.namespace, runs.c.uid, tests.c.document)
-            .join(tests, tests.c.run_id == runs.c.id)
-            .where(tests.c.id.in_(first))
-        )
-        rows = await self._store.rows(statement)
+        other = tests.alias()
+        first = select(func.min(other.c.id)).where(other.c.run_id == runs.c.id).scalar_subquery()
+        of_run = runs.join(tests, tests.c.id == first)
+        statement = select(runs.c.cluster, runs.c.namespace, runs.c.uid, tests.c.document).select_from(of_run)
+        rows = await self._store.rows_of(statement, runs.c.uid, uids)
         return await asyncio.to_thread(
             lambda: {identity_of(row): _labels(unpack(row.document)) for row in rows}
         )
@@ -113,10 +113,8 @@ class Results:
     async def names(self, found: Iterable[str]) -> dict[str, str]:
         """Returns the names of those of the runs, given as `Identity.text`, that are in the history."""
         uids = {uid_in(text) for text in found}
-        statement = select(runs.c.cluster, runs.c.namespace, runs.c.uid, runs.c.name).where(
-            runs.c.uid.in_(uids)
-        )
-        rows = await self._store.rows(statement)
+        statement = select(runs.c.cluster, runs.c.namespace, runs.c.uid, runs.c.name)
+        rows = await self._store.rows_of(statement, runs.c.uid, uids)
         return {identity_of(row).text: row.name for row in rows}
 
     async def series(
@@ -147,7 +145,7 @@ class Results:
                 rows[0].kpi_id,
                 tuple(replace(point, other_images=others.get(point.run, ())) for point in each),
                 rows[0].unit,
-                rows[0].higher_is_better,
+                rows[0].higher_is_better,  # of the newest one
                 json.loads(rows[0].labels),
             )
             for rows, each in zip(by_series, points, strict=True)
@@ -208,7 +206,9 @@ def _tests_by_run(
     for row in rows:
         if row.id not in documents:
             continue  # another push has replaced it meanwhile
-        whole = _test(documents[row.id])
+        whole = next(_readable([documents[row.id]]), None)
+        if whole is None:
+            continue
         shown = [kpi for kpi in whole.kpis if not kpi.is_curve and (not kpis or kpi.kpi_id in kpis)]
         test = whole.model_copy(update={"kpis": tuple(shown)})
         by_run[identity_of(row)] = (*by_run.get(identity_of(row), ()), test)
@@ -219,8 +219,13 @@ def _labels(document: Mapping[str, Any]) -> dict[str, str]:
     return {**(document.get("kpi_labels") or {}), **(document.get("labels") or {})}
 
 
-def _test(document: bytes) -> Test:
-    return Test.model_validate(unpack(document))
+def _readable(documents: Iterable[bytes]) -> Iterator[Test]:
+    """Yields the tests; one that cannot be read takes no other with it."""
+    for document in documents:
+        try:
+            yield Test.model_validate(unpack(document))
+        except (ValueError, zlib.error) as error:
+            log.warning("a stored test cannot be read: %s", type(error).__name__)
 
 
 def _newest_points(conditions: Iterable[ColumnElement[bool]], scope: Scope, newest: int) -> Select[Any]:
@@ -230,17 +235,19 @@ def _newest_points(conditions: Iterable[ColumnElement[bool]], scope: Scope, newe
     counts is looked up for each series by the index, so that no older one is read.  Points of that very time
     may exceed `newest`.
     """
+    by_name = select(series).where(*conditions).order_by(series.c.kpi_id, series.c.id)
+    wanted = by_name.limit(MAX_SERIES).subquery()
     older = kpi_values.alias()
     last = (
         _successful(select(older.c.at), older, scope)
-        .where(older.c.series == series.c.id)
+        .where(older.c.series == wanted.c.id)
         .order_by(older.c.at.desc(), older.c.test_id.desc())
         .offset(newest - 1)
         .limit(1)
         .scalar_subquery()
     )
     # Materialized: else SQLite would look the time up again for each point.
-    since = select(series, last.label("since")).where(*conditions).cte("since").prefix_with("MATERIALIZED")
+    since = select(wanted, last.label("since")).cte("since").prefix_with("MATERIALIZED")
     newer = and_(kpi_values.c.series == since.c.id, kpi_values.c.at >= _or_any(since.c.since))
     points = select(
         since,
@@ -250,6 +257,7 @@ def _newest_points(conditions: Iterable[ColumnElement[bool]], scope: Scope, newe
         kpi_values.c.at,
         labels.c.value.label("confirms"),
         kpi_values.c.value.label("measured"),
+        kpi_values.c.higher_is_better,
     ).select_from(since.join(kpi_values, newer))
     confirms = and_(labels.c.run_id == runs.c.id, labels.c.name == CONFIRMS_LABEL)
     return (

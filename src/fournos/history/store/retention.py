@@ -18,7 +18,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, se
 
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.metrics import Metrics
-from fournos.history.blobs import Blobs
+from fournos.history.blobs import Blobs, BlobsUnavailableError
 from fournos.history.metrics import report as set_metrics
 from fournos.history.records import PAGE_MAX, Ending, Identity, Query, Run
 from fournos.history.settings import StoreSettings
@@ -47,6 +47,8 @@ _BATCH: Final = 200
 _FORGOTTEN: Final = timedelta(days=365)
 """An expired run whose object still exists after this time may be recorded again; it expires at once."""
 _NAMESPACES: Final = 10
+_TRIES: Final = 2
+"""Blobs that cannot be deleted before the store of blobs counts as down."""
 
 
 class TombstoneCause(StrEnum):
@@ -152,14 +154,41 @@ def _page(query: Query, **changes: object) -> Query:
 
 
 async def sweep_blobs(store: HistoryStore, files: Blobs) -> None:
-    """Deletes the blobs whose run is deleted."""
-    ownerless = blob_table.c.run_id.is_(None)
+    """Deletes the blobs whose run is deleted.
+
+    One that cannot be deleted is left to the next pass, and takes no other with it.  Raises
+    BlobsUnavailableError while the store of blobs does not answer.
+    """
+    last = ""
     while True:
-        keys = [row.key for row in await store.rows(select(blob_table.c.key).where(ownerless).limit(_BATCH))]
+        ownerless = select(blob_table.c.key).where(blob_table.c.run_id.is_(None), blob_table.c.key > last)
+        keys = [row.key for row in await store.rows(ownerless.order_by(blob_table.c.key).limit(_BATCH))]
         if not keys:
             return
+        deleted = await _deleted(files, keys)
+        gone = delete(blob_table).where(blob_table.c.run_id.is_(None), blob_table.c.key.in_(deleted))
+        await store.execute(gone)
+        last = keys[-1]
+
+
+async def _deleted(files: Blobs, keys: Sequence[str]) -> list[str]:
+    """Deletes the blobs, and returns the keys of those that are gone."""
+    try:
         await files.delete(keys)
-        await store.execute(delete(blob_table).where(ownerless, blob_table.c.key.in_(keys)))
+        return list(keys)
+    except BlobsUnavailableError as error:
+        failure = error
+    deleted: list[str] = []
+    for place, key in enumerate(keys):
+        try:
+            await files.delete([key])
+        except BlobsUnavailableError as error:
+            log.warning("the blob %r is not deleted: %s", key, error)
+            if not deleted and place >= _TRIES:
+                raise failure from error
+            continue
+        deleted.append(key)
+    return deleted
 
 
 async def sweep_series(store: HistoryStore) -> None:

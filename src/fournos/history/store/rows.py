@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import ColumnElement, Row, Text, cast, func, select, type_coerce
+from sqlalchemy import BigInteger, ColumnElement, Row, Text, cast, func, select, type_coerce
 
 from fournos.engine.runtime.logs import redact, redact_beginning
 from fournos.history.records import Ending, Identity, Run, Scope
@@ -144,13 +144,23 @@ def row_of(run: Run) -> dict[str, Any]:
     plain = {name: getattr(run, name) for name in _PLAIN}
     return {
         **identity_columns(run.identity),
-        **{name: indexed(value) if isinstance(value, str) else value for name, value in plain.items()},
+        **{name: _column(name, value) for name, value in plain.items()},
         "ending": run.ending.value,
         "message": message(run.message),
         "waited_for_text": message(run.waited_for_text),
         "search": folded(run.name, run.display_name),
         "closed_at": closed_at(run),
     }
+
+
+def _column(name: str, value: Any) -> Any:
+    """Returns a value as its column takes it: objects may have numbers of any size."""
+    if isinstance(value, str):
+        return indexed(value)
+    if not isinstance(value, int):
+        return value
+    most = 2**63 - 1 if isinstance(runs.c[name].type, BigInteger) else 2**31 - 1
+    return max(-most, min(value, most))
 
 
 def closed_at(run: Run) -> datetime | None:

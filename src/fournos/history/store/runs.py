@@ -203,6 +203,8 @@ def _position(cursor: str) -> tuple[datetime, int]:
 T = TypeVar("T")
 _BATCH: Final = 500
 """Runs that an iteration reads at once."""
+_PARAMETERS: Final = 10_000
+"""Parameters of one statement; SQLite takes 32,766, PostgreSQL 65,535."""
 
 
 class HistoryStore:
@@ -247,6 +249,19 @@ class HistoryStore:
     async def rows(self, statement: Executable) -> Sequence[Row[*tuple[Any, ...]]]:
         """Returns the rows that a statement selects."""
         return await self.read(lambda connection: connection.execute(statement).all())
+
+    async def rows_of(
+        self, statement: Select[Any], column: ColumnElement[Any], values: Iterable[Any]
+    ) -> list[Row[*tuple[Any, ...]]]:
+        """Returns the rows whose column has one of the values.
+
+        Of many values in several statements: a database takes a bounded number of parameters.
+        """
+        wanted = list(values)
+        found: list[Row[*tuple[Any, ...]]] = []
+        for start in range(0, len(wanted), _PARAMETERS):
+            found += await self.rows(statement.where(column.in_(wanted[start : start + _PARAMETERS])))
+        return found
 
     async def execute(self, statement: Executable) -> int:
         """Executes one statement that writes, and returns the number of rows that it has changed."""
@@ -298,9 +313,9 @@ class HistoryStore:
         statement = (
             select(runs.c.cluster, runs.c.namespace, runs.c.uid, documents.c.data)
             .join(documents, documents.c.run_id == runs.c.id)
-            .where(runs.c.uid.in_(uids), documents.c.name == name.value)
+            .where(documents.c.name == name.value)
         )
-        stored = await self.rows(statement)
+        stored = await self.rows_of(statement, runs.c.uid, uids)
         return await to_thread(lambda: {rows.identity_of(row): unpack(row.data) for row in stored})
 
     async def open_runs(self, cluster: str, kind: str) -> AsyncIterator[Run]:

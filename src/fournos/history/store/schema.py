@@ -240,8 +240,10 @@ kpi_values: Final = Table(
     Column("series", Text, nullable=False),
     Column("at", Time, nullable=False),
     Column("value", Double, nullable=False),  # of a curve its mean
+    # Here and not with the series, whose row all namespaces share.
+    Column("higher_is_better", Boolean),
     # A series is read from the index alone.
-    Index("kpi_values_series", "series", "at", "test_id", "value"),
+    Index("kpi_values_series", "series", "at", "test_id", "value", "higher_is_better"),
 )
 
 series: Final = Table(
@@ -252,7 +254,6 @@ series: Final = Table(
     Column("kpi_id", Text, nullable=False),
     Column("is_curve", Boolean, nullable=False),
     Column("unit", Text, nullable=False),
-    Column("higher_is_better", Boolean),  # as the newest record has it
     Column("labels", Text, nullable=False),  # JSON
     Index("series_fingerprint", "fingerprint", "kpi_id"),
 )

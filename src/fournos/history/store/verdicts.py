@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
@@ -13,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.metrics import Metrics
 from fournos.history.alerts.announce import Announcer
-from fournos.history.metrics import report_changes
+from fournos.history.metrics import SKIPPED, report_changes
 from fournos.history.records import Identity, Run, Scope
 from fournos.history.regressions.judge import JUDGED, judge
 from fournos.history.regressions.review import (
@@ -136,9 +137,9 @@ class Verdicts:
             where.append(table.c.series.in_(ids))
         return await self._store.execute(delete(table).where(*where, *_acknowledged_within(scope)))
 
-    async def acknowledged(self, series: Iterable[str], scope: Scope) -> list[Acknowledgement]:
-        """Returns the acknowledgements of these series, the oldest first."""
-        names = list(map(indexed, series))
+    async def acknowledged(self, fingerprint: str, scope: Scope) -> list[Acknowledgement]:
+        """Returns the acknowledgements of all series of a fingerprint, the oldest first."""
+        names = select(series_table.c.id).where(series_table.c.fingerprint == indexed(fingerprint))
         table = acknowledgements
         of_series = select(table).where(table.c.series.in_(names), *_acknowledged_within(scope))
         statement = of_series.order_by(table.c.made_at, table.c.id)
@@ -160,7 +161,9 @@ def _acknowledged_within(scope: Scope) -> list[ColumnElement[bool]]:
 
 
 MOST: Final = 500
-"""Benchmarks that are judged, those with the newest results."""
+"""Benchmarks of one list."""
+OF_EACH: Final = 200
+"""Benchmarks of each namespace that are judged, those with the newest runs."""
 
 
 async def review(
@@ -179,7 +182,7 @@ async def review(
     series = await Results(store).series(run.fingerprint, scope, kpi_id=kpi, newest=newest)
     baseline, values = await verdicts.pinned_values(run.namespace_uid, run.fingerprint)
     report = await asyncio.to_thread(judge, series, values)
-    acknowledgements = await verdicts.acknowledged([each.id for each in series], scope)
+    acknowledgements = await verdicts.acknowledged(run.fingerprint, scope)
     return SeriesReview(run, series, report, acknowledgements, baseline, values)
 
 
@@ -195,26 +198,31 @@ async def newest_runs(
     namespace: str = "",
     *,
     owners: Iterable[str] = (),
-    most: int = MOST,
+    most: int | None = None,
 ) -> list[Run]:
-    """Returns the newest run of each benchmark that has results since then, the newest results first.
+    """Returns the newest run of each benchmark with results that were submitted since, the newest first.
 
-    A benchmark is a fingerprint in a namespace.  `namespace` is a name, "" for all; `owners` are those of
-    the newest runs, none for all.
+    A benchmark is a fingerprint in a namespace; of each namespace there are OF_EACH at most.  The times are
+    the API server's, so that no author crowds others out.  `namespace` is a name, "" for all; `owners` are
+    those of the newest runs, none for all; `most`: None for all.
     """
-    where = [tests.c.at >= since, runs.c.fingerprint != "", *within(scope)]
+    measured = select(tests.c.run_id).where(tests.c.run_id == runs.c.id).exists()
+    where = [runs.c.submitted_at >= since, runs.c.fingerprint != "", measured, *within(scope)]
     where += [runs.c.namespace == indexed(namespace)] if namespace else []
+    benchmark = (runs.c.namespace_uid, runs.c.fingerprint)
     newest = (
-        select(func.max(runs.c.id).label("id"), func.max(tests.c.at).label("at"))
-        .join(tests, tests.c.run_id == runs.c.id)
+        select(runs.c.namespace_uid, func.max(runs.c.id).label("id"))
         .where(*where)
-        .group_by(runs.c.namespace_uid, runs.c.fingerprint)
+        .group_by(*benchmark)
         .subquery()
     )
+    place = func.row_number().over(partition_by=newest.c.namespace_uid, order_by=newest.c.id.desc())
+    placed = select(newest.c.id, place.label("place")).subquery()
     statement = (
         select(*columns(store.database.dialect))
-        .select_from(runs.join(newest, newest.c.id == runs.c.id))
-        .order_by(newest.c.at.desc(), runs.c.id.desc())
+        .select_from(runs.join(placed, placed.c.id == runs.c.id))
+        .where(placed.c.place <= OF_EACH)
+        .order_by(runs.c.submitted_at.desc(), runs.c.id.desc())
         .limit(most)
     )
     if wanted := list(map(indexed, owners)):
@@ -272,25 +280,43 @@ async def watch_results(
             await asyncio.sleep(min(interval, UNKNOWN))
             continue
         try:
-            report_changes(metrics, await standings(store, clock.now(), announcer, cluster=own))
+            skipped = partial(metrics.add, SKIPPED)
+            found = await standings(store, clock.now(), announcer, cluster=own, skipped=skipped)
+            report_changes(metrics, found)
             if announcer is not None:
-                await announcer.announce(store)
+                await announcer.announce(store, skipped)
         except StoreUnavailableError as error:
             log.warning("results are not judged now: %s", error)
         await asyncio.sleep(interval)
 
 
 async def standings(
-    store: HistoryStore, now: datetime, announcer: Announcer | None = None, *, cluster: str
+    store: HistoryStore,
+    now: datetime,
+    announcer: Announcer | None = None,
+    *,
+    cluster: str,
+    skipped: Callable[[str], None] = lambda task: None,
 ) -> dict[str, list[Standing]]:
-    """Returns what there is to tell of each fingerprint of a cluster, by the name of its namespace."""
+    """Returns what there is to tell of each fingerprint of a cluster, by the name of its namespace.
+
+    One that cannot be judged takes no other with it: `skipped` is called.
+    """
     by_namespace: dict[str, list[Standing]] = {}
     under_way = await _under_way(store)
     for run in await newest_runs(store, now - WATCHED, Scope(None, cluster)):
-        reviewed = await review_in_its_namespace(store, run)
-        by_namespace.setdefault(run.identity.namespace, []).append(standing(reviewed, under_way, now))
-        if announcer is not None:
-            await announcer.look(store, reviewed)
+        try:
+            reviewed = await review_in_its_namespace(store, run)
+            stands = standing(reviewed, under_way, now)
+            if announcer is not None:
+                await announcer.look(store, reviewed)
+        except StoreUnavailableError:
+            raise
+        except Exception:
+            log.exception("the benchmark of the run %s is not judged", run.identity.text)
+            skipped("judge")
+            continue
+        by_namespace.setdefault(run.identity.namespace, []).append(stands)
     return by_namespace
 
 

@@ -112,19 +112,27 @@ def _put_values(
                 "kpi_id": kpi.kpi_id,
                 "is_curve": kpi.is_curve,
                 "unit": kpi.measured_in,
-                "higher_is_better": kpi.higher_is_better,
                 "labels": json.dumps(series_labels(test)),
             }
-            at = test.timestamp or now
             value_rows.append(
-                {"test_id": key, "kpi_id": kpi.kpi_id, "series": name, "at": at, "value": kpi.height}
+                {
+                    "test_id": key,
+                    "kpi_id": kpi.kpi_id,
+                    "series": name,
+                    "at": _time(test, now),
+                    "value": kpi.height,
+                    "higher_is_better": kpi.higher_is_better,
+                }
             )
     if value_rows:
         statement = INSERT[connection.dialect.name](series)
-        changed = {"higher_is_better": statement.excluded.higher_is_better}
-        upsert = statement.on_conflict_do_update(index_elements=["id"], set_=changed)
-        connection.execute(upsert, list(series_rows.values()))
+        connection.execute(statement.on_conflict_do_nothing(), list(series_rows.values()))
         connection.execute(insert(kpi_values), value_rows)
+
+
+def _time(test: Test, now: datetime) -> datetime:
+    """Returns when the test ran, by its author; never after its results came."""
+    return min(test.timestamp or now, now)
 
 
 def _put_test(connection: Connection, number: int, test: Test, document: bytes, now: datetime) -> int:
@@ -134,7 +142,7 @@ def _put_test(connection: Connection, number: int, test: Test, document: bytes, 
         "run_id": number,
         "slot": test.slot,
         "content_key": test.content_key,
-        "at": test.timestamp or now,
+        "at": _time(test, now),
         "success": test.success,
         "size": len(document),
         "document": document,
@@ -179,7 +187,7 @@ def put(connection: Connection, record: Record, namespace_bytes: int = 0) -> Non
     _replace(connection, labels, number, rows.label_rows(record.run))
     new_documents = dict(record.documents)
     if record.results:
-        now = record.run.ended_at or record.run.observed_at
+        now = rows.closed_at(record.run) or record.run.observed_at
         try:
             with connection.begin_nested():
                 put_tests(connection, number, prepare(record.results), now, namespace_bytes=namespace_bytes)
