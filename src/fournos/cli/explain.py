@@ -20,10 +20,10 @@ from fournos.cli.stored import api_data, estimated
 from fournos.insight import dispatch, frameworks
 from fournos.insight.errors import MissingError
 from fournos.insight.explanation import Explanation, as_data
-from fournos.insight.facts import gather
+from fournos.insight.facts import WaitFacts, gather
 from fournos.insight.queues import entries, gather_queue
 from fournos.insight.quota import LOCAL_QUEUE, rows
-from fournos.insight.reasons import explain
+from fournos.insight.reasons import explain, kept
 from fournos.insight.sheets import sheet
 from fournos.insight.values import Obj, between, key_of, phase_of, since, spec_of, status_of, uid_of
 
@@ -91,7 +91,7 @@ async def _explain_job(cli: Cli, session: CliSession, name: str) -> None:
     else:
         lines = view(job, explanation, cli.world.now(), width=cli.output.width)
         lines += _elsewhere_view(elsewhere)
-        cli.output.lines(lines + _estimate(predicted, cli.world.now(), facts.place))
+        cli.output.lines(lines + _estimate(predicted, cli.world.now(), facts))
 
 
 async def _explain_sheet(cli: Cli, session: CliSession, resource: Resource, name: str) -> None:
@@ -192,12 +192,12 @@ def view(job: Obj, explanation: Explanation, now: datetime, *, width: int | None
     return lines + section("Try", [Text(line) for line in explanation.advice])
 
 
-def _estimate(typical: Typical | None, now: datetime, place: int | None) -> list[Text]:
+def _estimate(typical: Typical | None, now: datetime, facts: WaitFacts) -> list[Text]:
     if typical is None:
         return []
     from fournos.history.estimates import sentence
 
-    return section("Estimate", [Text(sentence(typical, now, place))])
+    return section("Estimate", [Text(sentence(typical, now, facts.place, kept(facts, now)))])
 
 
 def _holders(holders: Sequence[Obj], now: datetime) -> list[tuple[str | Text, ...]]:
@@ -283,7 +283,7 @@ async def estimate(cli: Cli, name: EstimatedArgument = "") -> None:
             job = await find_job(cli, session, name)
             jobs = [await history.estimate(uid_of(job))]
             facts = await gather(session.api, job, queue=cli.queue)
-            places = {jobs[0].name: facts.place}
+            places = {jobs[0].name: (facts.place, kept(facts, cli.world.now()))}
         else:
             jobs = await history.estimates()
             places = await _places(cli, session) if any(not one.running_since for one in jobs) else {}
@@ -293,13 +293,17 @@ async def estimate(cli: Cli, name: EstimatedArgument = "") -> None:
     from fournos.history.estimates import sentence
 
     for one in jobs:
-        cli.output.say(sentence(one, cli.world.now(), places.get(one.name)))
+        cli.output.say(sentence(one, cli.world.now(), *places.get(one.name, ())))
     if not jobs:
         cli.output.hint("No job waits or runs.")
 
 
-async def _places(cli: Cli, session: CliSession) -> dict[str, int | None]:
-    """Returns the names of the jobs that wait in the queue, and their places."""
+async def _places(cli: Cli, session: CliSession) -> dict[str, tuple[int | None, str]]:
+    """Returns job in the queue → its place, and what keeps it whatever that is."""
     queue = await gather_queue(session.api, session.namespace, cli.queue)
     line = entries(queue, cli.world.now())
-    return {one.name: one.place or None for one in line if one.namespace == session.namespace}
+    return {
+        one.name: (one.place or None, "" if one.by_turn else f"{one.name} {one.reason}".removesuffix("."))
+        for one in line
+        if one.namespace == session.namespace
+    }

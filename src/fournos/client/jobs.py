@@ -152,11 +152,12 @@ class AsyncJob(AsyncWork, JobView):
         """
         from fournos.history.estimates import sentence
         from fournos.insight.facts import gather
+        from fournos.insight.reasons import kept
 
         await self.refresh()
         typical = await self._client.history.estimate(self.uid, namespace=self.namespace)
         facts = await gather(self._client.api, self._raw, queue=self._client.queue_name)
-        return sentence(typical, self._client.now(), facts.place)
+        return sentence(typical, self._client.now(), facts.place, kept(facts, self._client.now()))
 
     @typed
     async def results(self) -> MeasuredResults:

@@ -35,10 +35,10 @@ class Typical:
         return None if self.seconds is None else timedelta(seconds=place * self.seconds)
 
 
-def sentence(job: Typical, now: datetime, place: int | None = None) -> str:
+def sentence(job: Typical, now: datetime, place: int | None = None, kept: str = "") -> str:
     """How long the job has run, or where it waits, and how long its kind takes.
 
-    `place`: its place in the queue, from 1; None: not known.
+    `place`: its place in the queue, from 1; None: not known.  `kept`: what keeps it whatever its place.
     """
     if job.seconds is None:
         kind = "too few runs of its kind have ended to say how long it takes"
@@ -46,8 +46,8 @@ def sentence(job: Typical, now: datetime, place: int | None = None) -> str:
         kind = f"its kind takes {short(timedelta(seconds=job.seconds))} (median of {job.runs})"
     if job.running_since is not None:
         return f"{job.name} has run {short(max(timedelta(0), now - job.running_since))}, {kind}."
-    if place is None:
-        return f"{job.name} waits, {kind}."
+    if place is None or kept:
+        return f"{kept or f'{job.name} waits'}, {kind}."
     wait = job.starts_in(place)
     about = "" if wait is None else f": it starts in about {short(wait)} if those before it take as long"
     return f"{job.name} has place {place} in its queue, {kind}{about}."

@@ -28,6 +28,11 @@ class Explanation:
     in_line: int = 0
     """The number of pending Workloads, this one included."""
 
+    @property
+    def by_turn(self) -> bool:
+        """True if it waits for quota, or its turn, alone: then its place says when it starts."""
+        return self.quota is not None and not self.quota.never
+
 
 def as_data(obj: Obj, explanation: Explanation) -> dict[str, Any]:
     """Returns the explanation as plain values for JSON and YAML output."""

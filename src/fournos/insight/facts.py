@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.api.phase import HOLDING, UNQUEUED
 from fournos.engine.kube.errors import ForbiddenError, KubeError
 from fournos.engine.kube.resource import Key, Obj, Resource, key_of, uid_of
@@ -15,9 +15,9 @@ from fournos.engine.queueing.job import PRIORITY_BOOST
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.insight.children import Children, children, current_workload
 from fournos.insight.quota import Quota, Quotas, members, usage_orders
-from fournos.insight.source import DEFAULT_QUEUE, Source, or_error
+from fournos.insight.source import DEFAULT_QUEUE, Source, clusters_namespace, or_error
 from fournos.insight.starting import read_events
-from fournos.insight.values import created, is_terminal, phase_of, spec_of, status_of
+from fournos.insight.values import created, is_terminal, name_of, phase_of, spec_of, status_of
 
 _VISIBILITY: Final = ("visibility.kueue.x-k8s.io", "v1beta2")
 _NOT_WAITING: Final = frozenset({"QuotaReserved", "Finished"})
@@ -68,6 +68,8 @@ class WaitFacts:
     """The other ClusterQueues of its cohort."""
     quotas: Quotas | None = field(default=None, compare=False, repr=False)
     """The quota of the ClusterQueue where several jobs are compared with it."""
+    locks: Mapping[str, str] = field(default_factory=dict)
+    """Cluster → when its lock ends, in RFC 3339."""
     events: tuple[Obj, ...] = ()
     """Those about pods of it that have not started."""
 
@@ -116,7 +118,15 @@ async def gather(source: Source, job: Obj, *, queue: str = DEFAULT_QUEUE) -> Wai
         found=dependents,
         events=events,
         holders=await _holders(source, job),
+        locks=await _locks(source),
     )
+
+
+async def _locks(source: Source) -> dict[str, str]:
+    listing = await or_error(source.list(FOURNOS_CLUSTER, namespace=clusters_namespace()))
+    clusters = () if isinstance(listing, KubeError) else listing.items
+    ends = {name_of(one): str(status_of(one).get("lockExpiresAt") or "") for one in clusters}
+    return {name: end for name, end in ends.items() if end}
 
 
 async def queue_facts(source: Source, obj: Obj, name: str) -> WaitFacts:

@@ -125,6 +125,8 @@ def short(
     name, quota = name_of(facts.job), facts.quota(workload)
     ahead = facts.ahead(workload)
     because = (*because, *fair_shares(facts.cluster_queue, facts.local_queue))
+    locked = [each for each in quota.flavors if each in facts.locks and each not in quota.fitting]
+    because = (*because, *(f"the lock of {each} ends at {facts.locks[each]}" for each in locked))
     here = () if words else facts.holders_on(quota.flavors)
     base = Explanation("", because, (), here, quota, ahead, len(facts.line))
     rooms = (f"{flavor} has room now: submit it with --set cluster={flavor}" for flavor in quota.elsewhere)

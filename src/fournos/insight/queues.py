@@ -47,6 +47,8 @@ class QueueEntry:
     """The creation time of its Workload."""
     reason: str
     """Why it waits, without its name, which stands beside it."""
+    by_turn: bool = True
+    """False if something else than its turn and quota keeps it, such as a queue that is stopped."""
 
     def as_data(self) -> dict[str, Any]:
         return asdict(self)
@@ -120,8 +122,9 @@ def _entry(place: int, key: Key, priority: int, queue_read: QueueFacts, now: dat
     holders = without(queue_read.queued.holders, job)
     facts = replace(queue_read.base, job=job, found=Children(workloads=(workload,)), holders=holders)
     owner = str(spec_of(job).get("owner") or "")
-    reason = explain(facts, now).verdict.removeprefix(f"{name} ")
-    return QueueEntry(place, key.namespace, kind, name, owner, priority, since, reason)
+    explanation = explain(facts, now)
+    reason = explanation.verdict.removeprefix(f"{name} ")
+    return QueueEntry(place, key.namespace, kind, name, owner, priority, since, reason, explanation.by_turn)
 
 
 # --- a ClusterQueue at a glance ---------------------------------------------------------------------------

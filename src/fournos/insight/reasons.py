@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from fournos.api.phase import run_times
 from fournos.engine.api.values import format_time
@@ -26,6 +26,7 @@ from fournos.insight.values import (
     spec_of,
     status_of,
 )
+from fournos.insight.values import short as short_text
 from fournos.systems.jobs.names import ARCHIVED, RERUNS_CREATED
 
 
@@ -59,6 +60,22 @@ def explain(facts: WaitFacts, now: datetime) -> Explanation:
             return _ended(facts, now)
         case _:  # of a newer operator
             return Explanation(f"{name} is {phase}.", _messages(job))
+
+
+def kept(facts: WaitFacts, now: datetime) -> str:
+    """Returns what keeps the job whatever its place in the queue, as a sentence without its end mark.
+
+    "" if it waits for its turn, or for quota whose end is not known.
+    """
+    explanation = explain(facts, now)
+    quota = explanation.quota
+    if quota is None or not explanation.by_turn:
+        return explanation.verdict.removesuffix(".")
+    ends = [end for each in quota.flavors if (end := moment(facts.locks.get(each)))]
+    if quota.fitting or len(ends) < len(quota.flavors):
+        return ""
+    left = short_text(max(timedelta(0), min(ends) - now))
+    return f"{name_of(facts.job)} waits: {' and '.join(quota.flavors)} is locked for {left} more"
 
 
 def _messages(job: Obj, *skip: str) -> tuple[str, ...]:

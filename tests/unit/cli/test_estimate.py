@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.history.estimates import Typical
 from fournos.history.records import body
 from tests.unit.cli.api import Api, Program
-from tests.unit.cli.objects import NOW, NS, job, workload
+from tests.unit.cli.objects import NOW, NS, cluster_queue, job, workload
 from tests.unit.cli.test_explain import pending, world
 
 PATH = f"/apis/history.fournos.dev/v1/namespaces/{NS}/estimates"
@@ -40,6 +41,29 @@ def test_one_job() -> None:
     )
     (data,) = json.loads(Program(waiting())("estimate", "one", "-o", "json").stdout)
     assert (data["seconds"], data["runs"]) == (2400.0, 12)
+
+
+@pytest.mark.parametrize("words", [("estimate", "one"), ("explain", "one")])
+def test_no_start_is_promised_while_the_queue_is_stopped(words: tuple[str, ...]) -> None:
+    stopped = cluster_queue(spec={"stopPolicy": "Hold"})
+    found = world(pending(), workload("one"), queue=stopped)
+    found.stored = {PATH: body([ONE], list[Typical]), f"{PATH}/uid-one": body(ONE, Typical)}
+    text = Program(found)(*words).stdout
+    assert "one waits: ClusterQueue fournos-queue is stopped (stopPolicy Hold), its kind takes 40m" in text
+    assert "it starts in about" not in text
+
+
+def test_the_end_of_a_lock_is_said() -> None:
+    used = cluster_queue({"cluster-1": {"fournos/cluster-slot": (100, 100)}})
+    asks = {"fournos/cluster-slot": "1"}
+    found = world(pending(cluster="cluster-1"), workload("one", asks=asks, cluster="cluster-1"), queue=used)
+    ends = (NOW + timedelta(hours=2)).isoformat()
+    locked = {"metadata": {"name": "cluster-1", "namespace": "hearth"}, "status": {"lockExpiresAt": ends}}
+    found.add(FOURNOS_CLUSTER, locked)
+    found.stored = {f"{PATH}/uid-one": body(ONE, Typical)}
+    text = Program(found)("estimate", "one").stdout
+    assert text.startswith("one waits: cluster-1 is locked for 2h more, its kind takes 40m"), text
+    assert f"the lock of cluster-1 ends at {ends}" in Program(found)("explain", "one").stdout
 
 
 def test_no_job_waits_and_no_history() -> None:

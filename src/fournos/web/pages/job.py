@@ -350,7 +350,8 @@ def _estimate(typical: Typical | None, explanation: Explanation | None, now: dat
     if typical is None:
         return ""
     ahead = explanation.ahead if explanation else None
-    return sentence(typical, now, None if ahead is None else len(ahead) + 1)
+    keeps = explanation.verdict.removesuffix(".") if explanation and not explanation.by_turn else ""
+    return sentence(typical, now, None if ahead is None else len(ahead) + 1, keeps)
 
 
 def header(job: Obj) -> list[tuple[str, str]]:
