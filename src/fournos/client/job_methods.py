@@ -31,7 +31,6 @@ from fournos.engine.kube.resource import Key, Obj, key_of
 from fournos.engine.kube.transport import Backoff
 from fournos.insight.jobs import last, matches, newest_first, wanted_phases
 from fournos.insight.values import name_of
-from fournos.systems.jobs.names import ARCHIVED
 
 if TYPE_CHECKING:
     from fournos.client.history import AsyncHistory
@@ -55,16 +54,7 @@ async def read_recorded_job(history: AsyncHistory, name: str, *, namespace: str 
     from fournos.history.records import Document
 
     found = await history.run(name, kind=FOURNOS_JOB.kind, namespace=namespace)
-    return RecordedJob(_without_archived(await history.document(found.run, Document.OBJECT)), found)
-
-
-def _without_archived(job: Obj) -> Obj:
-    """Leaves out the condition Archived: it says what was not yet so when the job was recorded."""
-    conditions = (job.get("status") or {}).get("conditions")
-    if not conditions:
-        return job
-    others = [one for one in conditions if one.get("type") != ARCHIVED]
-    return {**job, "status": {**job["status"], "conditions": others}}
+    return RecordedJob(await history.document(found.run, Document.OBJECT), found)
 
 
 async def recorded_job(

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 from fournos import __version__
 from fournos.api import appwrapper, fournoscluster, fournosjob, fournosschedule, minicluster
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.api.conditions import is_true
 from fournos.engine.api.crd import crd
 from fournos.engine.api.values import parse_time
 from fournos.engine.kube.api import Api
@@ -273,7 +273,6 @@ async def check_history(server: DoctorServer, place: ExaminedNamespaces, now: da
         job
         for job in (await server.list(FOURNOS_JOB, namespace=place.namespace)).items
         if is_terminal(job)
-        and condition(job, names.ARCHIVED)  # an operator without a history sets none
         and not status_of(job).get("archivedAt")
         and (end := moment((status_of(job).get("phaseTimes") or {}).get("finished")))
         and now - end > _RECORDED_WITHIN

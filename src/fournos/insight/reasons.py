@@ -27,7 +27,7 @@ from fournos.insight.values import (
     status_of,
 )
 from fournos.insight.values import short as short_text
-from fournos.systems.jobs.names import ARCHIVED, RERUNS_CREATED
+from fournos.systems.jobs.names import RERUNS_CREATED
 
 
 def explain(facts: WaitFacts, now: datetime) -> Explanation:
@@ -87,12 +87,12 @@ def _messages(job: Obj, *skip: str) -> tuple[str, ...]:
         text = one_line(stated.get("message"))
         # Suspended and Retrying have negative polarity: False is their normal state.
         good = "False" if stated.get("type") in ("Suspended", "Retrying") else "True"
-        # Whether the end is recorded, or measured again, explains nothing about the job.
+        # Whether the end is measured again explains nothing about the job.
         if (
             stated.get("status") != good
             and text
             and text not in lines
-            and stated["type"] not in (ARCHIVED, RERUNS_CREATED, *skip)
+            and stated["type"] not in (RERUNS_CREATED, *skip)
         ):
             lines.append(f"{stated['type']}: {stated.get('reason') or ''}: {text}".replace(": : ", ": "))
     return tuple(lines)

@@ -17,7 +17,6 @@ from fournos.engine.kube.resource import is_terminating as is_terminating
 from fournos.engine.kube.resource import key_of as key_of
 from fournos.engine.kube.resource import uid_of as uid_of
 from fournos.insight.errors import FournosError
-from fournos.systems.jobs.names import ARCHIVED
 from fournos.systems.jobs.names import display_name as display_name
 
 
@@ -39,22 +38,7 @@ def status_of(job: Obj) -> Mapping[str, Any]:
 
 
 def conditions_of(obj: Obj) -> list[Mapping[str, Any]]:
-    """The conditions of an object, with Archived as `status.archivedAt` says.
-
-    The operator writes that condition with its next write of the status only, which may never come.
-    """
-    status = status_of(obj)
-    archived = {
-        "type": ARCHIVED,
-        "status": "True",
-        "reason": "Recorded",
-        "message": "The history has recorded the end of the job",
-        "lastTransitionTime": status.get("archivedAt"),
-    }
-    return [
-        archived if status.get("archivedAt") and stated.get("type") == ARCHIVED else stated
-        for stated in status.get("conditions") or ()
-    ]
+    return list(status_of(obj).get("conditions") or ())
 
 
 def pod_phase(pod: Obj) -> str:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
 from fournos.history.records import body
 from fournos.history.results.models import Kpi, Test
 from tests.unit.cli.api import Api, Program
@@ -134,18 +131,6 @@ def test_how_it_ended() -> None:
     text = Program(Api(job("one", "Succeeded", status={"phaseTimes": times})))("get", "one").stdout
     assert "Running    5m\n" in text
     assert "Succeeded  4m ago" in text
-
-
-def archived(**status: str) -> Any:
-    pending = {"type": "Archived", "status": "False", "reason": "Pending", "message": "not recorded yet"}
-    return job("one", "Succeeded", status={"conditions": [pending], **status})
-
-
-def test_a_job_that_the_history_has_recorded_is_archived() -> None:
-    """The operator writes the condition with its next write only."""
-    text = Program(Api(archived(archivedAt=ago(minutes=2))))("get", "one").stdout
-    assert re.search(r"Archived +True +Recorded +2m +The history has recorded", text), text
-    assert "not recorded yet" in Program(Api(archived()))("get", "one").stdout
 
 
 def served(*records: Test, phase: str = "Succeeded") -> Api:

@@ -52,15 +52,6 @@ def test_a_job_that_is_gone_is_shown_from_the_history() -> None:
     assert "5m" in result.stdout and "Lock" in result.stdout and "held by nightly" in result.stdout
 
 
-def test_what_was_not_yet_recorded_then_is_no_fact_of_a_recorded_job() -> None:
-    api = stored()
-    conditions = [{"type": name, "status": "False", "reason": "Pending"} for name in ("Archived", "Ready")]
-    gone = job("gone", "Failed", status={"conditions": conditions})
-    api.stored[f"{RUNS}/uid-gone/documents/object"] = json.dumps(gone).encode()
-    text = Program(api)("get", "gone").stdout
-    assert "Ready" in text and "Archived" not in text
-
-
 def test_and_as_it_was() -> None:
     found = json.loads(Program(stored())("get", "gone", "-o", "json").stdout)
     assert found["metadata"]["name"] == "gone"

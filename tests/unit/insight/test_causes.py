@@ -125,11 +125,3 @@ async def test_a_queue_that_may_not_be_read_is_no_reason() -> None:
     api.fails["get", LOCAL_QUEUE] = ForbiddenError("no", status=403)
     found = explain(await gather(api, await api.get(FOURNOS_JOB, Key(NS, "one"))), NOW)
     assert found.verdict == "one waits for Kueue to admit it."
-
-
-async def test_whether_the_end_is_recorded_explains_nothing() -> None:
-    text = "The history has not recorded the end of the job yet"
-    archived = {"type": "Archived", "status": "False", "reason": "Pending", "message": text}
-    ended = job("one", "Failed", status={"conditions": [archived], "message": "task x failed"})
-    found = explain(await gather(Api(ended), ended), NOW)
-    assert text not in " ".join(found.because)

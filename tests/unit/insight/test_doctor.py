@@ -477,14 +477,13 @@ async def test_a_history_that_does_not_answer(error: KubeError, level: Level, te
         (5, {}, Level.OK),
         (60, {}, Level.FAULT),
         (60, {"archivedAt": "2026-01-01T00:00:00Z"}, Level.OK),
-        (60, {"conditions": []}, Level.OK),
     ],
 )
 async def test_ended_jobs_that_the_history_does_not_record(minutes: int, status: Any, level: Level) -> None:
     server = Server()
     server.history = b"{}"
     ended = {"finished": f"{NOW - timedelta(minutes=minutes):%Y-%m-%dT%H:%M:%SZ}"}
-    waiting = {"conditions": [{"type": "Archived", "status": "False"}], "phaseTimes": ended}
+    waiting = {"phaseTimes": ended}
     server.add(FOURNOS_JOB, job_of("one", "Succeeded", status={**waiting, **status}))
     answers, records = await found("History", server)
     assert (answers.level, records.level) == (Level.OK, level)

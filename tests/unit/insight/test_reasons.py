@@ -173,7 +173,6 @@ def test_a_phase_of_a_newer_operator() -> None:
             ("m", "Retrying: NoEngine: no engine is configured"),
         ),
         ({**UNREADY, "type": "Suspended"}, ("m",)),
-        ({**UNREADY, "type": "Archived"}, ("m",)),
         ({**UNREADY, "type": "RerunsCreated"}, ("m",)),
     ],
 )

@@ -25,8 +25,6 @@ from fournos.engine.runtime.decision import Decision, EventRecord, Facts
 from fournos.engine.runtime.events import describe, lasts
 from fournos.systems.jobs.finish import (
     after_end,
-    derive_archived,
-    derive_suspected,
     expire,
     finish,
     release,
@@ -295,8 +293,6 @@ def decide(
     if observed.spec.managed_by not in MANAGED_BY_US and not elsewhere:
         return Decision()
     ctx = Context(observed, facts, now, settings, template)
-    derive_archived(ctx)
-    derive_suspected(ctx)
     _derive_from_spec(ctx)
     if elsewhere:
         return Decision(retry=True) if facts.failure else queue_only(ctx)

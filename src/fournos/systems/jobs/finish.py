@@ -13,7 +13,7 @@ import orjson
 
 from fournos.api.fournosjob import MAX_RESULTS, Outcome
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
-from fournos.api.phase import TERMINAL, Phase
+from fournos.api.phase import Phase
 from fournos.engine.api.conditions import is_true
 from fournos.engine.api.values import format_time, parse_duration, parse_time, parse_ttl
 from fournos.engine.kube.resource import JOB, SECRET, Key, Obj, key_of, uid_of
@@ -25,6 +25,7 @@ from fournos.engine.runtime.decision import (
     Create,
     Decision,
     Delete,
+    EventRecord,
     LiveGet,
     Present,
     SecretShape,
@@ -32,51 +33,10 @@ from fournos.engine.runtime.decision import (
     Unknown,
 )
 from fournos.systems.jobs import names
-from fournos.systems.jobs.names import ARCHIVED, RESULT_NAME
+from fournos.systems.jobs.names import RESULT_NAME
 from fournos.systems.jobs.own_job import believed, children
 from fournos.systems.jobs.queue import queue
 from fournos.systems.jobs.status import Context
-
-# --- the hand-over to the history ----------------------------------------------------------------------
-# The recorder of the history writes `status.archivedAt` and nothing else: with two writers of one list of
-# conditions each would overwrite the other.  The operator derives the condition from it.
-
-
-def expect_archive(ctx: Context) -> None:
-    """Adds the condition to the status that declares the end: the history has yet to record it."""
-    if ctx.settings.history_enabled:
-        text = "The history has not recorded the end of the job yet; status.archivedAt is set when it has"
-        ctx.draft.condition(ARCHIVED, "False", "Pending", text)
-
-
-def derive_archived(ctx: Context) -> None:
-    """Sets the condition from `status.archivedAt`.
-
-    A write of its own is not worth the request: the condition is written with the next change of the status.
-    """
-    enabled = ctx.settings.history_enabled and ctx.draft.phase in TERMINAL
-    if enabled and ctx.draft.archived_at is not None and not ctx.draft.is_true(ARCHIVED):
-        ctx.draft.condition(ARCHIVED, "True", "Recorded", "The history has recorded the end of the job")
-
-
-def wait_for_archive(ctx: Context, expiry: datetime) -> Decision | None:
-    """Delays the deletion until the job is archived, at most by the deadline; None if it may be deleted.
-
-    A job that is deleted without being archived shows that in its condition and an Event before.
-    """
-    if not ctx.settings.history_enabled or ctx.draft.archived_at is not None:
-        return None
-    deadline = expiry + timedelta(seconds=ctx.settings.archive_deadline_sec)
-    if ctx.now < deadline:
-        return Decision(wake_at=deadline)
-    if ctx.draft.reason_of(ARCHIVED) == "DeadlineExceeded":
-        return None
-    waited = f"{ctx.settings.archive_deadline_sec:g} s"
-    text = f"The history has not recorded the end of the job within {waited} after spec.ttl"
-    ctx.draft.condition(ARCHIVED, "False", "DeadlineExceeded", text)
-    ctx.draft.event("NotArchived", f"{text}; the job is deleted", warning=True)
-    return ctx.decision()
-
 
 # --- reruns --------------------------------------------------------------------------------------------
 # Reruns that confirm a suspected regression: a job's results are measured again before anybody is alerted.
@@ -113,24 +73,19 @@ def expect_reruns(ctx: Context, phase: str) -> None:
         ctx.draft.condition(names.RERUNS_CREATED, "Unknown", "Pending", text)
 
 
-def derive_suspected(ctx: Context) -> None:
-    """Ends the wait in the condition once the job is recorded and nothing is suspected.
-
-    As with the condition Archived, it is written with the next change of the status.
-    """
-    compared = ctx.draft.phase in TERMINAL and ctx.draft.archived_at is not None
-    if compared and ctx.draft.suspected_at is None and ctx.draft.is_unknown(names.RERUNS_CREATED):
-        text = "The history suspects no regression in the results"
-        ctx.draft.condition(names.RERUNS_CREATED, "False", "NotSuspected", text)
-
-
 def next_rerun(ctx: Context) -> Decision | None:
-    """Creates the reruns of a job whose results are suspected to be a regression; None if there are none.
+    """Creates the reruns of a job whose results are suspected to be a regression; None if none are awaited.
 
     They are created once: the condition is true from then on, whatever becomes of them.
     """
-    if ctx.draft.suspected_at is None or not ctx.draft.is_unknown(names.RERUNS_CREATED):
+    if not ctx.draft.is_unknown(names.RERUNS_CREATED):
         return None
+    if ctx.draft.suspected_at is None:
+        if ctx.draft.archived_at is None:
+            return None
+        text = "The history suspects no regression in the results"
+        ctx.draft.condition(names.RERUNS_CREATED, "False", "NotSuspected", text)
+        return ctx.decision(wake_at=_expiry(ctx))
     failure = ctx.facts.failure
     if failure and isinstance(failure.step, Create) and failure.step.resource == FOURNOS_JOB:
         text = f"The reruns cannot be created: {failure.message}"
@@ -283,7 +238,6 @@ def finish(ctx: Context, phase: str, message: str) -> Decision:
     if ctx.draft.is_true("Suspended"):
         ctx.draft.condition("Suspended", "False", "Ended", "")
     ctx.draft.event(phase, message, warning=phase == "Failed")
-    expect_archive(ctx)
     expect_reruns(ctx, phase)
     # A prebuilt Workload is finished afterwards, by `after_end`.  Its end is the signal to the manager
     # cluster that the job's status is final, so the status must be written first.
@@ -340,17 +294,25 @@ def after_end(ctx: Context) -> Decision:
 
 
 def expire(ctx: Context) -> Decision:
-    """Deletes the ended job after `spec.ttl`."""
+    """Deletes the ended job after `spec.ttl`.
+
+    With a history it waits until that has recorded the end and written `status.archivedAt`, at most until
+    the deadline.
+    """
     expiry = _expiry(ctx)
     if expiry is None:
         return Decision()
-    if ctx.now >= expiry:
-        waiting = wait_for_archive(ctx, expiry)
-        if waiting is not None:
-            return waiting
-        key = key_of(ctx.job)
-        return Decision(steps=(Delete(FOURNOS_JOB, key, uid_of(ctx.job)),))
-    return Decision(wake_at=expiry)
+    if ctx.now < expiry:
+        return Decision(wake_at=expiry)
+    deletion = Delete(FOURNOS_JOB, key_of(ctx.job), uid_of(ctx.job))
+    if not ctx.settings.history_enabled or ctx.draft.archived_at is not None:
+        return Decision((deletion,))
+    deadline = expiry + timedelta(seconds=ctx.settings.archive_deadline_sec)
+    if ctx.now < deadline:
+        return Decision(wake_at=deadline)
+    waited = f"{ctx.settings.archive_deadline_sec:g} s"
+    text = f"The history has not recorded the end of the job within {waited} after spec.ttl; it is deleted"
+    return Decision((deletion,), events=(EventRecord("Warning", "NotArchived", text),))
 
 
 def _expiry(ctx: Context) -> datetime | None:

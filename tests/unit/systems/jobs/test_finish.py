@@ -20,7 +20,6 @@ from fournos.engine.runtime.decision import (
     Answer,
     Delete,
     EventRecord,
-    Facts,
     LiveGet,
     LogTail,
     Patch,
@@ -32,7 +31,6 @@ from fournos.engine.runtime.decision import (
     Unknown,
 )
 from fournos.systems.jobs import names
-from fournos.systems.jobs.finish import derive_archived, derive_suspected
 from fournos.systems.jobs.names import (
     CONFIRMS_LABEL,
     MAX_NAME,
@@ -43,7 +41,7 @@ from fournos.systems.jobs.names import (
 from fournos.systems.jobs.part import jobs_controller
 from fournos.systems.jobs.rules import check_manifest
 from fournos.systems.jobs.settings import JobSettings
-from fournos.systems.jobs.status import Context, StatusDraft
+from fournos.systems.jobs.status import StatusDraft
 from tests.unit.systems.jobs.actors import (
     NS,
     SETTINGS,
@@ -386,17 +384,14 @@ def archived_scenario(*actors: Callable[[Server], None], enabled: bool = True, *
 
 
 async def test_without_a_history_nothing_changes() -> None:
-    """The default: no condition, no wait, and no write more than before."""
+    """The default: no wait, and no write more than before."""
     assert JobSettings(namespace=NS).history_enabled is False
-    kept = await run(archived_scenario(enabled=False, horizon=TTL - 100))
-    assert condition(job(kept.server), "Archived") is None
     gone = await run(archived_scenario(enabled=False, horizon=TTL + 100))
     assert gone.server.find(FOURNOS_JOB, JOB_KEY) is None
 
 
 async def test_an_archived_job_is_deleted_at_its_ttl() -> None:
     waiting = await run(archived_scenario(recorder(after=0), horizon=TTL - 100))
-    assert (condition(job(waiting.server), "Archived") or {})["reason"] == "Pending"
     gone = await run(archived_scenario(recorder(after=0), horizon=TTL + 100))
     assert gone.server.find(FOURNOS_JOB, JOB_KEY) is None
     assert len(gone.process.api.writes) == len(waiting.process.api.writes) + 1, "no write but the deletion"
@@ -407,10 +402,11 @@ async def test_a_job_that_is_not_archived_is_deleted_at_the_deadline_and_shows_i
     done = await run(archived_scenario(horizon=TTL + 700))
     assert done.server.find(FOURNOS_JOB, JOB_KEY) is None
     assert TTL + 600 <= done.server.clock.monotonic() < TTL + 610
-    last = [one.object for one in done.server.history if one.resource == FOURNOS_JOB][-1]
-    found = condition(last, "Archived") or {}
-    assert (found["status"], found["reason"]) == ("False", "DeadlineExceeded")
-    assert "600 s" in found["message"]
+    at_the_end = decided(
+        ended(24 * 3600 + 601, ttl="1d"), settings=JobSettings(namespace=NS, history_enabled=True)
+    )
+    (event,) = at_the_end.events
+    assert (event.type, event.reason) == ("Warning", "NotArchived") and "600 s" in event.message
 
 
 async def test_a_late_archive_ends_the_wait_at_once() -> None:
@@ -435,16 +431,6 @@ def test_a_phase_that_is_entered_anew_is_not_archived() -> None:
     draft = StatusDraft({"metadata": {"name": "job"}, "status": status}, VirtualClock().now())
     assert "archivedAt" in draft.enter("Failed", "again").render()
     assert "archivedAt" not in draft.enter("Running", "a forged end was corrected").render()
-
-
-async def test_an_archived_job_has_the_condition_in_its_next_write() -> None:
-    kept = await run(archived_scenario(recorder(after=0), horizon=TTL - 100))
-    observed = kept.scenario.controller.observe(kept.process.caches, JOB_KEY)
-    assert observed is not None
-    settings = JobSettings(namespace=NS, history_enabled=True)
-    ctx = Context(observed, Facts(), kept.server.clock.now(), settings, TEMPLATE)
-    derive_archived(ctx)
-    assert ctx.draft.is_true("Archived")
 
 
 # --- confirm -------------------------------------------------------------------------------------------
@@ -609,19 +595,13 @@ async def test_without_reruns_nothing_is_expected_and_a_forged_suspicion_does_no
 async def test_without_confirm_no_request_is_made() -> None:
     plain = await run(with_reruns(spec={"confirm": None}))
     expected = await run(with_reruns(actor=historian(suspects=False)))
-    assert len(plain.process.api.writes) == len(expected.process.api.writes)
+    assert len(plain.process.api.writes) == len(expected.process.api.writes) - 1
     assert reruns(expected.server) == []
 
 
-async def test_nothing_suspected_is_in_the_next_write() -> None:
+async def test_nothing_suspected_ends_the_wait() -> None:
     found = await run(with_reruns(actor=historian(suspects=False)))
-    assert reason(found) == "Pending", "a write of its own is not worth the request"
-    observed = found.scenario.controller.observe(found.process.caches, Key(NS, "job"))
-    assert observed is not None
-    settings = JobSettings(namespace=NS, history_enabled=True)
-    ctx = Context(observed, Facts(), found.server.clock.now(), settings, TEMPLATE)
-    derive_suspected(ctx)
-    assert ctx.draft.reason_of(RERUNS_CREATED) == "NotSuspected"
+    assert reason(found) == "NotSuspected"
     later = await run(with_reruns(actor=historian(suspects=False), spec={"ttl": "30m"}))
     assert later.server.find(FOURNOS_JOB, Key(NS, "job")) is None, "the deletion waits for nothing more"
 
