@@ -92,7 +92,7 @@ def has_ended(resource: Resource, status: Obj) -> bool | None:
     if (resource.group, resource.kind) == ("tekton.dev", "PipelineRun"):
         return (condition({"status": status}, "Succeeded") or {}).get("status") in ("True", "False")
     ends = _ENDS.get((resource.group, resource.kind))
-    return None if ends is None else status.get("phase") in ends
+    return None if ends is None else str(status.get("phase")) in ends
 
 
 def has_succeeded(status: Obj) -> bool:

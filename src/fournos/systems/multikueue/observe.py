@@ -333,34 +333,55 @@ def project_job(job: Obj) -> Obj:
 
 def project_remote_workload(workload: Obj) -> Obj:
     return {
-        "metadata": metadata(workload, "finalizers", "annotations"),
-        "spec": pick(workload.get("spec"), ("active", "priority", "priorityClassRef")),
-        "status": {"conditions": _conditions(workload.get("status") or {})},
+        "metadata": _remote_metadata(workload),
+        "spec": pick(_map(workload.get("spec")), ("active", "priority", "priorityClassRef")),
+        "status": {"conditions": _conditions(_map(workload.get("status")))},
     }
 
 
 def project_remote_job(job: Obj) -> Obj:
     """Keeps the status and the annotations that identify the owner on the manager cluster."""
-    annotations = pick(
-        job["metadata"].get("annotations"), (names.PREBUILT, names.JOB_UID, names.ATTEMPT, names.WORKER)
-    )
-    status = dict(job.get("status") or {})
+    meta, status = _remote_metadata(job), dict(_map(job.get("status")))
+    kept = (names.PREBUILT, names.JOB_UID, names.ATTEMPT, names.WORKER)
     if "conditions" in status:
         found = _list_of(status, "conditions")
         typed = [one for one in found if isinstance(one, Mapping) and isinstance(one.get("type", ""), str)]
         status["conditions"] = typed
     return {
-        "metadata": {**metadata(job, "finalizers", "annotations"), "annotations": annotations},
+        "metadata": {**meta, "annotations": pick(meta["annotations"], kept)},
         "status": status,
     }
 
 
-def _conditions(status: Obj) -> list[Obj]:
+def _remote_metadata(obj: Obj) -> dict[str, Any]:
+    """Returns the metadata that is read, with the types that it must have: a worker may return anything.
+
+    One object of another form must not stop what is read of the others.
+    """
+    meta = obj["metadata"]
+    return {
+        **{name: str(meta.get(name) or "") for name in ("name", "namespace", "uid", "resourceVersion")},
+        **{name: _texts(meta.get(name)) for name in ("labels", "annotations")},
+        "finalizers": [str(name) for name in _list_of(meta, "finalizers")],
+        "generation": meta.get("generation"),
+        **({"deletionTimestamp": "set"} if meta.get("deletionTimestamp") else {}),
+    }
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _texts(value: Any) -> dict[str, str]:
+    return {name: text for name, text in _map(value).items() if isinstance(text, str)}
+
+
+def _conditions(status: Mapping[str, Any]) -> list[Obj]:
     """Returns the well-formed conditions, so that decisions need not validate the answers of a worker."""
     return [one for one in _list_of(status, "conditions") if _is_condition(one)]
 
 
-def _list_of(status: Obj, name: str) -> list[Any]:
+def _list_of(status: Mapping[str, Any], name: str) -> list[Any]:
     found = status.get(name)
     return found if isinstance(found, list) else []
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fournos.engine.api.values import format_time
-from fournos.engine.kube.resource import Key, Obj, Resource
+from fournos.engine.kube.resource import Key, Obj, Resource, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.runtime.decision import (
     Absent,
@@ -29,7 +29,14 @@ from fournos.engine.runtime.decision import (
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.build import mirrored_status
 from fournos.systems.multikueue.decide import decide
-from fournos.systems.multikueue.observe import Observed, Remote, project_remote_job, project_remote_workload
+from fournos.systems.multikueue.observe import (
+    Observed,
+    Remote,
+    of_workload,
+    project_remote_job,
+    project_remote_workload,
+    workload_of,
+)
 from fournos.systems.multikueue.remote import Send
 from tests.multikueue_configuration import settings
 from tests.unit.systems.multikueue.workers import FOO
@@ -255,6 +262,19 @@ STATUS = st.dictionaries(st.text(), ANYTHING, max_size=3) | st.fixed_dictionarie
 def meta(name: str, **more: Any) -> dict[str, Any]:
     own = {names.ATTEMPT: f"{BEGUN_AT}/0", names.WORKER: "w1", **more.pop("annotations", {})}
     return {"name": name, "namespace": "ns", "uid": name, "resourceVersion": "7", "annotations": own, **more}
+
+
+@pytest.mark.parametrize("name", ["labels", "annotations", "finalizers", "uid", "ownerReferences"])
+@given(value=ANYTHING, spec=ANYTHING, status=ANYTHING)
+def test_one_object_of_another_form_stops_no_other(name: str, value: Any, spec: Any, status: Any) -> None:
+    """It is looked at with all others: for what belongs to no Workload, and for each Workload."""
+    odd = {"metadata": {**meta("foo-a"), name: value}, "spec": spec, "status": status}
+    for project in (project_remote_workload, project_remote_job):
+        kept = project(odd)
+        assert workload_of(kept).namespace == "ns"
+        assert list(of_workload(kept)) and isinstance(uid_of(kept), str)
+        there = Remote("w1", listed=True, usable=True, workload=kept, jobs=((FOO, kept),), last_read="7")
+        decide(observed(workload(clusterName="w1"), there), Facts(), NOW, settings=SETTINGS)
 
 
 @pytest.mark.parametrize("claim", ["", "w1"])
