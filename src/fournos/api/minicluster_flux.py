@@ -42,7 +42,9 @@ class Scheduler(Model):
     """Options of the scheduler."""
 
     simple: bool = described("Use sched-simple in place of fluxion.", False)
-    queue_policy: str | None = described("Queue policy, fcfs (default) or easy.", maxLength=64)
+    queue_policy: str | None = described(
+        "Queue policy of Fluxion; default: fcfs.", enum=["", "fcfs", "easy", "hybrid", "conservative"]
+    )
 
 
 class LeadBroker(Model):

@@ -207,6 +207,8 @@ def r(words: list[str]) -> int:
         die("R", "encode: must specify at least one of --cores, --gpus or --local", 2)
     hosts = hostlist.expand(parsed.get("hosts") or os.uname().nodename)
     ids = parsed.get("cores") or f"0-{config.local_cores() - 1}"
+    if any(low == high for low, _, high in (part.partition("-") for part in ids.split(","))):
+        die("R", f"encode: {ids} is no set of numbers", 1)
     hostlist.numbers(ids)
     print(json.dumps(config.resources(hosts, ids, parsed.get("gpus"))))
     return 0

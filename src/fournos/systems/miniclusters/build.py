@@ -221,7 +221,7 @@ def pod_sets(minicluster: Obj, settings: MiniClusterSettings) -> tuple[PodSet, .
     "main" counts the largest size, "services" counts one pod. A MiniCluster below its largest size returns
     the difference as reclaimable pods.
     """
-    cluster = cluster_of(minicluster, settings)
+    cluster = cluster_of(minicluster, settings).at_its_largest
     sets = [PodSet(names.MAIN_POD_SET, cluster.maximum, pods.template(cluster))]
     if cluster.spec.services:
         sets.append(PodSet(names.SERVICES_POD_SET, 1, pods.services_template(cluster)))

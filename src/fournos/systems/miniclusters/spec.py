@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from fournos.api.kinds import MINICLUSTER
@@ -99,9 +99,14 @@ class Cluster:
         """Seconds between two checks of a pod on its broker, from 1 to 30.
 
         Each check starts a process, and all pods may be on one node. The interval therefore grows with the
-        number of pods.
+        number of pods that start together.
         """
-        return max(1, min(30, self.maximum // 4))
+        return max(1, min(30, self.spec.size // 4))
+
+    @property
+    def at_its_largest(self) -> Cluster:
+        """Returns the same with the largest size: what is queued must not change with a resize."""
+        return replace(self, spec=self.spec.model_copy(update={"size": self.maximum}))
 
     def metadata(self, name: str, *, controller: bool = True, **more: Any) -> dict[str, Any]:
         """Returns the metadata of an object that is created for the MiniCluster."""

@@ -260,6 +260,12 @@ def test_a_missing_time_is_reported(stage: Sandbox) -> None:
 # --- files -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("cores", "expected"), [(1, "--cores=0"), (2, "--cores=0-1"), (64, "--cores=0-63")])
+def test_the_cores_are_a_set_of_numbers(stage: Sandbox, cores: int, expected: str) -> None:
+    """Flux refuses 0-0."""
+    assert ran(stage, {"cores": cores}).call("R")[-1] == expected
+
+
 def test_what_the_broker_and_people_find(stage: Sandbox) -> None:
     found = ran(stage, {"cores": 4}, size=3, flux={"environment": {"A": "b c"}})
     config = stage.mount / "config"

@@ -186,6 +186,12 @@ def headless(minicluster_: dict[str, Any], existing: Any = None) -> Any:
     return build.headless_service(minicluster_, SETTINGS, existing=existing)
 
 
+def test_a_resize_changes_nothing_that_is_queued() -> None:
+    """Kueue would take the Workload for that of another job."""
+    sizes = [build.pod_sets(minicluster(size=size, maxSize=120), MiniClusterSettings()) for size in (2, 64)]
+    assert sizes[0] == sizes[1]
+
+
 def test_the_headless_service() -> None:
     found = headless(minicluster())
     assert found["metadata"]["name"] == "flux-service"
@@ -310,6 +316,13 @@ def test_a_number_where_a_quantity_is_meant_is_refused() -> None:
 
     assert broken(with_cpu(4)) == broken(with_cpu("4")) == broken(with_cpu("500m")) == {}
     assert set(broken(with_cpu(0.5))) == set(broken(with_cpu("four"))) == {"schema"}
+
+
+@pytest.mark.parametrize(("policy", "refused"), [("easy", False), ("", False), ("best", True)])
+def test_an_unknown_queue_policy_is_refused(policy: str, refused: bool) -> None:
+    """Flux would run it as fcfs without a word."""
+    found = broken(of_case(of(flux={"scheduler": {"queuePolicy": policy}})))
+    assert set(found) == ({"schema"} if refused else set())
 
 
 # --- settings ------------------------------------------------------------------------------------------

@@ -128,6 +128,7 @@ def test_ready_is_whose_broker_has_joined() -> None:
     probe = found["startupProbe"]["exec"]["command"]
     assert "readinessProbe" not in found
     assert [runner(size=size)["startupProbe"]["periodSeconds"] for size in (1, 16, 64, 500)] == [1, 4, 16, 30]
+    assert runner(size=2, maxSize=120)["startupProbe"]["periodSeconds"] == 1, "as many as start together"
     assert probe == ["/bin/bash", "/flux_operator/ready-0.sh"]
     assert "startupProbe" not in runner(flux={"disableSocket": True})
 

@@ -14,7 +14,8 @@ if ! $maker mkdir -p "$config/curve" "$config/run/flux" "$config/var/lib/flux" "
 fi
 resources=(--local)
 if [[ $fixed_cores == true ]]; then
-  resources=("--cores=0-$((cores - 1))")
+  # A range of one number is no set of numbers to Flux.
+  resources=("--cores=0$( ((cores == 1)) || printf -- '-%d' $((cores - 1)))")
 fi
 # shellcheck disable=SC2086 # a prefix of several words
 $asFlux flux R encode "--hosts=$(<"$entrypoint/hostlist")" "${resources[@]}" >"$config/etc/flux/system/R"
