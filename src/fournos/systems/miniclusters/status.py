@@ -29,7 +29,8 @@ SIDECAR_FAILED: Final = "JobSidecarFailed"
 
 def summary_of(minicluster: Obj) -> MiniClusterStatus:
     """Returns phase, sizes and result of the status, without the conditions."""
-    status = minicluster.get("status") or {}
+    status = minicluster.get("status")
+    status = status if isinstance(status, Mapping) else {}
     return read(MiniClusterStatus, status, "maximumSize", "phase", "exitCode", "message", "ready")
 
 

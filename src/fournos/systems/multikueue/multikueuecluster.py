@@ -5,6 +5,7 @@ Kueue itself writes the status of MultiKueueClusters, so the results are reporte
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,6 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from fournos.engine.kube.api import Api
+from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import SECRET, Key, Obj, absent, is_terminating, uid_of
 from fournos.engine.queueing.kinds import ADMISSION_CHECK
 from fournos.engine.runtime.controller import (
@@ -30,6 +32,8 @@ from fournos.systems.multikueue.names import KUBECONFIG
 from fournos.systems.multikueue.observe import clusters_of, config_for, is_ours, reported_workers
 from fournos.systems.multikueue.remote_clients import RemoteClients
 from fournos.systems.multikueue.settings import MultiKueueSettings
+
+log = logging.getLogger(__name__)
 
 _LOOK: Final = timedelta(seconds=15)
 """How often a worker whose MultiKueueCluster is gone is looked at, until nothing of ours is there."""
@@ -167,7 +171,14 @@ def executors(workers: RemoteClients) -> Mapping[type[Custom], Executor]:
 
 
 async def _connect(workers: RemoteClients, step: Connect, api: Api) -> None:
-    workers.connect(step.worker, content_of(await api.get(SECRET, step.secret)), version=step.version)
+    content = content_of(await api.get(SECRET, step.secret))
+    try:
+        workers.connect(step.worker, content, version=step.version)
+    except KubeError:
+        raise
+    except Exception as error:  # one kubeconfig must not keep the others from being used
+        log.exception("worker %s: unexpected failure of its kubeconfig", step.worker)
+        workers.refuse(step.worker, step.version, f"its kubeconfig cannot be used: {type(error).__name__}")
 
 
 async def _refuse(workers: RemoteClients, step: Refuse, api: Api) -> None:

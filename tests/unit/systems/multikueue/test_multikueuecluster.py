@@ -124,6 +124,27 @@ async def test_a_rotated_secret_connects_anew_and_a_removed_cluster_is_disconnec
     assert workers.versions == {} and workers.refusals == {}
 
 
+class Poisoned(Connected):
+    def connect(self, name: str, kubeconfig: bytes, *, version: str) -> None:
+        if name == "w1":
+            raise RuntimeError("nobody has thought of this")
+        super().connect(name, kubeconfig, version=version)
+
+
+async def test_a_kubeconfig_that_nobody_has_thought_of_stops_no_other() -> None:
+    workers = Poisoned()
+
+    def setup(server: Server) -> None:
+        named(server, "w1", "w2")
+        for name in ("w1", "w2"):
+            cluster(server, name)
+            secret(server, f"{name}-secret", KUEUE, b"good")
+
+    await run(Scenario(multikueueclusters(SETTINGS, workers), setup))
+    assert list(workers.versions) == ["w2"]
+    assert workers.refusals["w1"][1] == "its kubeconfig cannot be used: RuntimeError"
+
+
 @pytest.mark.parametrize("gone", ["the MultiKueueCluster", "its place in the list"])
 async def test_a_worker_that_leaves_stays_connected_until_it_is_empty(gone: str) -> None:
     """What runs there is withdrawn first: nobody else could stop it."""
