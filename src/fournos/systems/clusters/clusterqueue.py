@@ -31,7 +31,6 @@ from fournos.engine.runtime.decision import (
 from fournos.systems.clusters import build
 from fournos.systems.clusters.observe import project_flavor, project_queue, queue_of
 from fournos.systems.clusters.quotas import (
-    PENDING,
     PlannerInput,
     amount,
     closing_taints,
@@ -43,7 +42,6 @@ from fournos.systems.clusters.quotas import (
     number,
     planner_input,
     quota_group,
-    quota_synced,
     taints_of,
 )
 from fournos.systems.clusters.settings import ClusterSettings
@@ -271,15 +269,10 @@ class QuotaInputs:
     """All FournosClusters together with Kueue's objects for them."""
 
     key: Key
-    inputs: tuple[PlannerInput, ...]
+    clusters: tuple[Obj, ...]
+    """The FournosClusters, projected."""
     flavors: tuple[Obj, ...]
     queue: Obj | None
-    clusters: tuple[Obj, ...] = ()
-    """The FournosClusters themselves.
-
-    Events are recorded about them, because they are namespaced and the operator may create events in that
-    namespace.
-    """
 
 
 def decide(observed: QuotaInputs, facts: Facts, now: datetime, *, settings: ClusterSettings) -> Decision:
@@ -289,7 +282,8 @@ def decide(observed: QuotaInputs, facts: Facts, now: datetime, *, settings: Clus
     """
     if facts.failure is not None and facts.failure.transient:
         return Decision(retry=True)
-    cluster_names = {cluster.name for cluster in observed.inputs}
+    inputs = tuple(map(_input, observed.clusters))
+    cluster_names = {cluster.name for cluster in inputs}
     orphans = [
         f["metadata"]["name"]
         for f in observed.flavors
@@ -300,7 +294,7 @@ def decide(observed: QuotaInputs, facts: Facts, now: datetime, *, settings: Clus
     # Only a 404 from the API server proves that the cluster is gone. After any other answer its flavor stays.
     if not all(isinstance(answer, Absent) and not answer.no_kind for answer in answers):
         return Decision(retry=True)
-    planned = plan(observed.inputs, observed.flavors, observed.queue, prefix=settings.gpu_resource_prefix)
+    planned = plan(inputs, observed.flavors, observed.queue, prefix=settings.gpu_resource_prefix)
     steps: list[Step] = [
         Create(RESOURCE_FLAVOR, flavor, own_label=build.MANAGED_BY_LABEL) for flavor in planned.create
     ]
@@ -319,27 +313,15 @@ def decide(observed: QuotaInputs, facts: Facts, now: datetime, *, settings: Clus
     if refused is None:
         return Decision(tuple(steps))
     text = f"{type(refused.step).__name__} was refused: {refused.message}"[:1024]
-    waiting = _waiting(observed, prefix=settings.gpu_resource_prefix)
+    # About the FournosClusters: of the ClusterQueue, which has no namespace, events go where no right is.
     events = tuple(
         EventRecord("Warning", "QuotaRefused", text, about=(FOURNOS_CLUSTER, cluster))
         for cluster in observed.clusters
-        if cluster["metadata"]["name"] in waiting or not waiting
     )
     rest = tuple(step for step in steps if step != refused.step)
     if isinstance(refused.step, Patch) and refused.step.resource is CLUSTER_QUEUE:
         rest = ()  # the queue still names these flavors, so none may be deleted
     return Decision(rest, events=events, retry=True)
-
-
-def _waiting(observed: QuotaInputs, *, prefix: str) -> frozenset[str]:
-    """Returns the names of the clusters whose quotas are not in the ClusterQueue yet."""
-    flavors = {flavor["metadata"]["name"]: flavor for flavor in observed.flavors}
-    return frozenset(
-        cluster.name
-        for cluster in observed.inputs
-        if not cluster.removing
-        and quota_synced(cluster, flavors.get(cluster.name), observed.queue, prefix=prefix).reason == PENDING
-    )
 
 
 def queue_controller(settings: ClusterSettings) -> Controller[QuotaInputs]:
@@ -350,11 +332,7 @@ def queue_controller(settings: ClusterSettings) -> Controller[QuotaInputs]:
         if requested != key:
             return None
         return QuotaInputs(
-            key,
-            tuple(_input(cluster) for cluster in caches[FOURNOS_CLUSTER]),
-            tuple(caches[RESOURCE_FLAVOR]),
-            queue_of(caches, settings),
-            tuple(caches[FOURNOS_CLUSTER]),
+            key, tuple(caches[FOURNOS_CLUSTER]), tuple(caches[RESOURCE_FLAVOR]), queue_of(caches, settings)
         )
 
     def wakes(obj: Obj, caches: Caches) -> Iterable[Key]:

@@ -26,7 +26,7 @@ from fournos.engine.runtime.decision import (
     SecretShape,
     Step,
 )
-from fournos.engine.runtime.events import describe, lasts
+from fournos.engine.runtime.events import retried
 from fournos.systems.clusters import build
 from fournos.systems.clusters.build import DRAINING, REMOVING, Connect, Disconnect
 from fournos.systems.clusters.gpus import inventory
@@ -334,7 +334,7 @@ def decide(
         return Decision(steps=(Disconnect(observed.key.name),))
     ctx = Context(observed, facts, now, settings)
     if facts.failure is not None and facts.failure.transient:
-        return _retried(ctx)
+        return retried(facts.failure)
     if ctx.deleting:
         return decommission(ctx)
     if not ctx.holds_finalizer:
@@ -389,14 +389,3 @@ def _quota(ctx: Context) -> None:
         name = ctx.settings.kueue_cluster_queue_name
         message = f"there is no ClusterQueue {name} to give it quota (HEARTH_KUEUE_CLUSTER_QUEUE_NAME)"
     ctx.draft.put_condition("QuotaSynced", sync.status, sync.reason, message)
-
-
-def _retried(ctx: Context) -> Decision:
-    """Returns the decision after a transient failure; sets the condition Retrying if the failure lasts."""
-    failure = ctx.facts.failure
-    assert failure is not None
-    if not lasts(failure):
-        return Decision(retry=True)
-    if not ctx.draft.is_true("Retrying") or ctx.draft.reason_of("Retrying") != failure.error:
-        ctx.draft.put_condition("Retrying", "True", failure.error, describe(failure))
-    return ctx.decision(retry=True)

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from fournos.api.fournoscluster import MAX_GPU_MODELS, StatusHardware
+from fournos.api.fournoscluster import MAX_GPU_MODELS, Gpu, StatusHardware
 from fournos.engine.api.conditions import condition
 from fournos.engine.api.values import format_time, parse_quantity, parse_ttl
 from fournos.engine.kube.resource import Obj
@@ -31,31 +31,11 @@ _MOST: Final = 1_000_000
 _LONGEST_MODEL: Final = 253
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class GpuModel:
-    """GPUs of one model in a cluster."""
-
-    vendor: str
-    model: str
-    short_name: str
-    count: int
-    nodes: int
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.vendor, self.model
-
-    @property
-    def nameable(self) -> bool:
-        """True if a valid resource name can be built from the short name."""
-        return len(self.short_name) <= MAX_SHORT_NAME
-
-
 @dataclass(frozen=True, slots=True)
 class Inventory:
     """The GPUs that quotas are based on, and the models whose decrease is not confirmed yet."""
 
-    gpus: tuple[GpuModel, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
     shrinking: Mapping[tuple[str, str], datetime] | None = None
     """Per (vendor, model) with fewer visible GPUs: the time since when. None before the first discovery."""
 
@@ -144,7 +124,7 @@ def usable(node: Obj) -> bool:
     return (condition(node, "Ready") or {}).get("status") == "True"
 
 
-def discover(nodes: Iterable[Obj]) -> tuple[GpuModel, ...]:
+def discover(nodes: Iterable[Obj]) -> tuple[Gpu, ...]:
     """Returns the GPUs of all usable nodes, sorted."""
     counts: Counter[tuple[str, str]] = Counter()
     node_counts: Counter[tuple[str, str]] = Counter()
@@ -153,10 +133,14 @@ def discover(nodes: Iterable[Obj]) -> tuple[GpuModel, ...]:
         counts.update(models)
         node_counts.update(models.keys())
     return tuple(
-        sorted(
-            GpuModel(vendor, model, short_name(vendor, model), min(count, _MOST), node_counts[vendor, model])
-            for (vendor, model), count in counts.items()
+        Gpu(
+            vendor=vendor,
+            model=model,
+            short_name=short_name(vendor, model),
+            count=min(count, _MOST),
+            node_count=node_counts[vendor, model],
         )
+        for (vendor, model), count in sorted(counts.items())
     )
 
 
@@ -265,24 +249,25 @@ SHRINK_AFTER: Final = timedelta(minutes=2)
 """How long GPUs must be missing before they no longer count."""
 
 
-def settle(before: Inventory, discovered: Iterable[GpuModel], now: datetime) -> Inventory:
+def settle(before: Inventory, discovered: Iterable[Gpu], now: datetime) -> Inventory:
     """Returns the inventory to use from now on.
 
     An increase counts at once. A decrease counts only after it has lasted for SHRINK_AFTER. Thus a rebooting
     or cordoned node, or one empty list, changes no quota.
     """
-    visible = {gpu.key: gpu for gpu in discovered}
-    models: dict[tuple[str, str], GpuModel] = dict(visible)
+    visible = {(gpu.vendor, gpu.model): gpu for gpu in discovered}
+    models = dict(visible)
     shrinking: dict[tuple[str, str], datetime] = {}
     for old in before.gpus:
-        new = visible.get(old.key)
+        key = old.vendor, old.model
+        new = visible.get(key)
         if new is not None and new.count >= old.count:
             continue
-        since = (before.shrinking or {}).get(old.key, now)
+        since = (before.shrinking or {}).get(key, now)
         if now - since < SHRINK_AFTER:
-            models[old.key] = old
-            shrinking[old.key] = since
-    return Inventory(tuple(sorted(models.values())), shrinking)
+            models[key] = old
+            shrinking[key] = since
+    return Inventory(tuple(gpu for _, gpu in sorted(models.items(), key=lambda item: item[0])), shrinking)
 
 
 def next_change(inventory: Inventory) -> datetime | None:
@@ -317,13 +302,17 @@ def inventory(ctx: Context) -> None:
 def _found(ctx: Context, nodes: tuple[Obj, ...]) -> None:
     before = ctx.draft.group("hardware")
     discovered = discover(nodes)
-    counted = [gpus for gpus in discovered if gpus.nameable][:MAX_GPU_MODELS]
+    counted = [gpus for gpus in discovered if len(gpus.short_name) <= MAX_SHORT_NAME][:MAX_GPU_MODELS]
     inventory = settle(read(before), counted, ctx.now)
     after = {
-        **_facts(inventory),
+        "gpus": [gpu.model_dump(by_alias=True) for gpu in inventory.gpus[:MAX_GPU_MODELS]],
+        "totalGPUs": inventory.total,
         "drivers": list(drivers(nodes)),
         "consecutiveFailures": 0,
-        **_shrinking(inventory),
+        "shrinking": [
+            {"vendor": vendor, "model": model, "since": format_time(since)}
+            for (vendor, model), since in sorted((inventory.shrinking or {}).items())[:MAX_GPU_MODELS]
+        ],
     }
     unchanged = {name: before.get(name) for name in after} == after and "lastError" not in before
     due = (ctx.draft.hardware.last_discovery or ctx.now) + _interval(ctx)
@@ -347,8 +336,8 @@ def _found(ctx: Context, nodes: tuple[Obj, ...]) -> None:
         ctx.draft.put_condition("GPUDiscovered", "True", "Discovered", text)
 
 
-def _left_out(models: tuple[GpuModel, ...]) -> str:
-    unnamed = [gpus.model for gpus in models if not gpus.nameable]
+def _left_out(models: tuple[Gpu, ...]) -> str:
+    unnamed = [gpus.model for gpus in models if len(gpus.short_name) > MAX_SHORT_NAME]
     if not unnamed:
         return f"{len(models)} models are seen, {MAX_GPU_MODELS} are counted"
     names = ", ".join(unnamed[:_NAMED]) + (", …" if len(unnamed) > _NAMED else "")
@@ -406,33 +395,4 @@ def read(hardware: Obj) -> Inventory:
         return Inventory()
     if "gpus" not in hardware:
         return Inventory()
-    return Inventory(
-        tuple(
-            GpuModel(gpu.vendor, gpu.model, gpu.short_name, gpu.count, gpu.node_count) for gpu in status.gpus
-        ),
-        {(entry.vendor, entry.model): entry.since for entry in status.shrinking},
-    )
-
-
-def _facts(inventory: Inventory) -> dict[str, Any]:
-    return {
-        "gpus": [
-            {
-                "vendor": gpu.vendor,
-                "model": gpu.model,
-                "shortName": gpu.short_name,
-                "count": gpu.count,
-                "nodeCount": gpu.nodes,
-            }
-            for gpu in inventory.gpus[:MAX_GPU_MODELS]
-        ],
-        "totalGPUs": inventory.total,
-    }
-
-
-def _shrinking(inventory: Inventory) -> dict[str, Any]:
-    entries = [
-        {"vendor": vendor, "model": model, "since": format_time(since)}
-        for (vendor, model), since in sorted((inventory.shrinking or {}).items())[:MAX_GPU_MODELS]
-    ]
-    return {"shrinking": entries}
+    return Inventory(status.gpus, {(entry.vendor, entry.model): entry.since for entry in status.shrinking})

@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 
 from fournos.api.fournoscluster import LockState
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.slots import SLOT_RESOURCE, SLOTS_PER_CLUSTER, UNAVAILABLE_TAINT
-from fournos.engine.api.conditions import is_true
+from fournos.engine.api.conditions import Condition, is_true
 from fournos.engine.api.values import parse_quantity
 from fournos.engine.kube.resource import Obj, controller_of, is_terminating
 from fournos.engine.queueing.observe import quotas_of, reserved
@@ -236,25 +237,19 @@ PENDING: Final = "Pending"
 _SHOWN: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Sync:
-    """Status, reason and message of the condition."""
-
-    status: str
-    reason: str
-    message: str
+_sync = partial(Condition, "QuotaSynced")
 
 
-def quota_synced(cluster: PlannerInput, flavor: Obj | None, queue: Obj | None, *, prefix: str) -> Sync:
+def quota_synced(cluster: PlannerInput, flavor: Obj | None, queue: Obj | None, *, prefix: str) -> Condition:
     """Returns the condition.
 
     `flavor` is the ResourceFlavor with the cluster's name. `prefix` is the prefix of GPU resource names.
     """
     if flavor is not None and not is_managed(flavor):
         text = f"ResourceFlavor {cluster.name} was made by somebody else: it and its quotas stay as they are"
-        return Sync("False", "ForeignFlavor", text)
+        return _sync("False", "ForeignFlavor", text)
     if queue is None:
-        return Sync("False", NO_QUEUE, "there is no ClusterQueue to give it quota")
+        return _sync("False", NO_QUEUE, "there is no ClusterQueue to give it quota")
     groups = (queue.get("spec") or {}).get("resourceGroups") or ()
     index = quota_group(groups, prefix)
     group = groups[index] if index is not None else {"coveredResources": (), "flavors": ()}
@@ -264,15 +259,15 @@ def quota_synced(cluster: PlannerInput, flavor: Obj | None, queue: Obj | None, *
     covered = {*group["coveredResources"], *covered_elsewhere(groups, index)}
     missing = sorted({SLOT_RESOURCE, *named} - covered, key=lambda name: (name != SLOT_RESOURCE, name))
     if full := _full(group, missing, there=entry is not None):
-        return Sync("False", "LimitReached", full)
+        return _sync("False", "LimitReached", full)
     if flavor is None or entry is None or missing or not _as_wanted(cluster, flavor, entry, prefix):
-        return Sync("False", PENDING, "the ClusterQueue has yet to be brought up to date")
+        return _sync("False", PENDING, "the ClusterQueue has yet to be brought up to date")
     if flavor["metadata"].get("deletionTimestamp"):
         text = f"somebody deleted ResourceFlavor {cluster.name}; it is made again when it is gone"
-        return Sync("False", "FlavorTerminating", text)
+        return _sync("False", "FlavorTerminating", text)
     if odd := sorted(gpus - named):
         text = f"no resource can be named {odd[0][:_SHOWN]}: it gets no quota, the rest has"
-        return Sync("False", "ResourceNameInvalid", text)
+        return _sync("False", "ResourceNameInvalid", text)
     return _synced(cluster, entry, reserved(queue))
 
 
@@ -294,14 +289,16 @@ def _as_wanted(cluster: PlannerInput, flavor: Obj, entry: Mapping[str, Any], pre
     return same and taints_of(cluster, flavor) == ((flavor.get("spec") or {}).get("nodeTaints") or [])
 
 
-def _synced(cluster: PlannerInput, entry: Mapping[str, Any], used: Mapping[tuple[str, str], Decimal]) -> Sync:
+def _synced(
+    cluster: PlannerInput, entry: Mapping[str, Any], used: Mapping[tuple[str, str], Decimal]
+) -> Condition:
     above = [
         f"{taken:f} of {quota['name']} in use, quota {quota['nominalQuota']}"
         for quota in entry["resources"]
         if (taken := used.get((cluster.name, quota["name"]), Decimal(0))) > number(quota["nominalQuota"])
     ]
     if above:
-        return Sync("True", "BelowUse", "fewer than are in use; jobs that run go on: " + ", ".join(above))
+        return _sync("True", "BelowUse", "fewer than are in use; jobs that run go on: " + ", ".join(above))
     if cluster.closed:
-        return Sync("True", "Closed", f"takes no jobs: {cluster.closed}")
-    return Sync("True", "Synced", "the ClusterQueue has its quotas")
+        return _sync("True", "Closed", f"takes no jobs: {cluster.closed}")
+    return _sync("True", "Synced", "the ClusterQueue has its quotas")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from fournos.api.fournoscluster import Gpu
 from fournos.systems.clusters.gpus import (
     SHRINK_AFTER,
-    GpuModel,
     Inventory,
     discover,
     drivers,
@@ -35,6 +35,11 @@ def node(labels: Any = None, ready: str = "True", cordoned: bool = False, **allo
 def nvidia(count: int, product: str | None = None, **kwargs: Any) -> Any:
     labels = {"nvidia.com/gpu.product": product} if product else {}
     return node(labels, nvidia_com__gpu=str(count), **kwargs)
+
+
+def gpus(count: int, model: str = "NVIDIA-L40S", *, nodes: int = 1) -> Gpu:
+    short = short_name("nvidia", model)
+    return Gpu(vendor="nvidia", model=model, short_name=short, count=count, node_count=nodes)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +95,8 @@ def test_models_are_counted_over_nodes_and_summed_by_short_name() -> None:
         ]
     )
     assert found == (
-        GpuModel("nvidia", "NVIDIA-A100-PCIE-40GB", "a100", 4, 1),
-        GpuModel("nvidia", "NVIDIA-A100-SXM4-80GB", "a100", 16, 2),
+        gpus(4, "NVIDIA-A100-PCIE-40GB"),
+        gpus(16, "NVIDIA-A100-SXM4-80GB", nodes=2),
     )
     inventory = Inventory(found)
     assert inventory.quotas == {"a100": 20}
@@ -189,7 +194,7 @@ def test_partitions_and_models_of_amd(labels: Any, allocatable: Any, counted: di
     a_node = {**node(labels), "status": {**node()["status"], "allocatable": allocatable}}
     projected = project_node({**a_node, "metadata": {**a_node["metadata"], "uid": "u"}})
     assert Inventory(discover([projected])).quotas == counted
-    assert {model.nodes for model in discover([projected])} == {1}
+    assert {model.node_count for model in discover([projected])} == {1}
 
 
 @pytest.mark.parametrize(
@@ -208,10 +213,6 @@ def test_what_does_not_count(a_node: Any) -> None:
 
 
 # --- hysteresis ---
-
-
-def gpus(count: int, model: str = "NVIDIA-L40S") -> GpuModel:
-    return GpuModel("nvidia", model, short_name("nvidia", model), count, 1)
 
 
 def test_more_counts_at_once_and_fewer_after_a_while() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from fournos.api.fournoscluster import KubeconfigStatus
 from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.api.slots import UNAVAILABLE
+from fournos.engine.api.conditions import Condition
 from fournos.engine.kube.resource import Key
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE
 from fournos.engine.runtime.decision import Decision, Facts, Patch, StepFailure
@@ -23,7 +24,6 @@ from fournos.systems.clusters.quotas import (
     MAX_FLAVORS,
     MAX_QUOTAS,
     PlannerInput,
-    Sync,
     planner_input,
     quota_synced,
 )
@@ -72,7 +72,7 @@ def quotas(a_plan: Plan, index: int = 0) -> dict[str, dict[str, str]]:
     }
 
 
-def syncs(inputs: Iterable[PlannerInput], flavors: Iterable[Any], a_queue: Any) -> dict[str, Sync]:
+def syncs(inputs: Iterable[PlannerInput], flavors: Iterable[Any], a_queue: Any) -> dict[str, Condition]:
     by_name = {flavor["metadata"]["name"]: flavor for flavor in flavors}
     wanted = [one for one in inputs if not one.removing]
     return {one.name: quota_synced(one, by_name.get(one.name), a_queue, prefix=PREFIX) for one in wanted}
@@ -262,7 +262,7 @@ def test_a_refusal_is_reported_where_there_is_a_right() -> None:
     clusters = tuple(
         {"metadata": {"namespace": "hearth", "name": name, "uid": name}} for name in ("bad", "good")
     )
-    seen = QuotaInputs(Key("", "q"), (PlannerInput("bad"), PlannerInput("good")), (), queue(), clusters)
+    seen = QuotaInputs(Key("", "q"), clusters, (), queue())
     now = datetime(2030, 1, 1, tzinfo=UTC)
     first = decide(seen, Facts(), now, settings=ClusterSettings())
     assert isinstance(first, Decision)
