@@ -18,7 +18,16 @@ from fournos.engine.queueing.podsets import PodSetInfo, placed, template_problem
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
 from fournos.systems.appwrappers import names
 from fournos.systems.appwrappers.health import keep_away
-from fournos.systems.appwrappers.kinds import PodSetSpec, infer, marks, requests_of, wrapped_kind
+from fournos.systems.appwrappers.kinds import (
+    RUN_PATH,
+    InferenceError,
+    PodSetSpec,
+    infer,
+    marks,
+    place_run,
+    run_pod,
+    wrapped_kind,
+)
 from fournos.systems.appwrappers.names import LABEL
 
 _EXPIRES: Final = "ttlSecondsAfterFinished"
@@ -124,13 +133,15 @@ def template_of(template: Obj, path: str) -> Obj:
     PathError.
     """
     kind = wrapped_kind(template)
-    if kind is None or kind.bare is None:
+    if kind is None or not kind.bare:
         pod = pod_template(template, path)
+    elif path != RUN_PATH:
+        raise PathError(f"{path!r} is not the pod set of a {kind.resource.kind}: that is {RUN_PATH!r}")
     else:
-        templates = {request.path: request.pod for request in requests_of(kind, template)}
-        if path not in templates:
-            raise PathError(f"{path!r} is not a pod set of a {kind.resource.kind}: {', '.join(templates)}")
-        pod = templates[path]
+        try:
+            pod = run_pod(template)
+        except ValueError as error:
+            raise InferenceError(str(error)) from None
     if problem := template_problem(pod):
         raise PathError(f"{path!r}: {problem}")
     return pod
@@ -201,8 +212,8 @@ def _component(wrapper: Obj, index: int, pod_sets: Sequence[PodSetSpec]) -> dict
     stored = spec.get("podSetInfos") or ()
     infos = [pod_set_info(stored[i] if i < len(stored) else {}) for i in range(len(pod_sets))]
     kind = wrapped_kind(body)
-    if kind is not None and kind.bare is not None:
-        body = kind.bare.place(body, [marks(name, index, info) for info in infos])
+    if kind is not None and kind.bare:
+        body = place_run(body, marks(name, index, infos[0]))
     else:
         for pod_set, info in zip(pod_sets, infos, strict=True):
 

@@ -7,9 +7,9 @@ template and needs a Workload that this operator creates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from fournos.api.kinds import PIPELINE_RUN, RUN_POD_TEMPLATE
 from fournos.engine.kube.resource import DEPLOYMENT, JOB, POD, Obj, Resource, usual_plural
@@ -27,50 +27,46 @@ from fournos.systems.appwrappers.health import ComponentHealth
 from fournos.systems.appwrappers.names import ANNOTATION, COMPONENT_ANNOTATION, LABEL
 from fournos.systems.appwrappers.settings import INT32_MAX
 
-# --- kinds without a pod template ----------------------------------------------------------------------
-# The requests are those of the annotation fournos.dev/requests, otherwise one object of the kind. Kueue's
-# own AppWrapper integration does not support these kinds: they need Workloads that this operator creates.
+# --- PipelineRun -----------------------------------------------------------------------------------------
+# A kind without a pod template. Kueue's own AppWrapper integration does not support it: it needs Workloads
+# that this operator creates.
 
-WHOLE: Final = "template"
-"""The path of the only pod set of these kinds."""
-_PLACEMENT: Final = ("nodeSelector", "tolerations")
-
-
-@dataclass(frozen=True, slots=True)
-class PodRequest:
-    """A number of equal pods."""
-
-    path: str
-    count: int
-    pod: Obj
-    """A pod template with the requests of one pod."""
+RUN_PATH: Final = "template"
+"""The path of its only pod set."""
+_RUN_PODS: Final = tuple(RUN_POD_TEMPLATE.split("."))
 
 
-@dataclass(frozen=True, slots=True)
-class Templateless:
-    """How a kind without a pod template requests quota and takes an admission."""
-
-    requests: Callable[[Obj], Iterator[PodRequest]]
-    """Yields the requests. Raises ValueError with a remedy."""
-    place: Callable[[Obj, Sequence[PodSetInfo]], Obj]
-    """Returns the object with one PodSetInfo per request. Raises PodSetInfoError."""
-
-
-def _request_pod(requests: Mapping[str, Any], *, limits: Mapping[str, Any] | None = None, **spec: Any) -> Obj:
-    resources = {"requests": dict(requests), **({"limits": dict(limits)} if limits else {})}
-    container = {"name": "main", "image": "main", "resources": resources}
-    kept = {name: value for name, value in spec.items() if value}
-    return {"spec": {"restartPolicy": "Never", **kept, "containers": [container]}}
-
-
-def _annotated(template: Obj) -> dict[str, str] | None:
-    text = ((template.get("metadata") or {}).get("annotations") or {}).get(REQUESTS_ANNOTATION)
-    if text is None:
-        return None
+def run_pod(template: Obj) -> Obj:
+    """Returns a pod template with all that a PipelineRun requests. Raises ValueError with a remedy."""
+    annotations, pods = _section(template, "metadata", "annotations"), _section(template, *_RUN_PODS)
+    text = annotations.get(REQUESTS_ANNOTATION)
     try:
-        return parse_requests(str(text))
+        requests = parse_requests(str(text)) if text is not None else {}
     except ValueError as error:
         raise ValueError(f"annotation {REQUESTS_ANNOTATION}: {error}") from None
+    requests = requests or {"tekton.dev/pipelineruns": "1", **konflux_requests(annotations)}
+    placement = {name: pods[name] for name in ("nodeSelector", "tolerations") if pods.get(name)}
+    container = {"name": "main", "image": "main", "resources": {"requests": requests}}
+    return {"spec": {"restartPolicy": "Never", **placement, "containers": [container]}}
+
+
+def place_run(body: Obj, info: PodSetInfo) -> Obj:
+    """Returns the run with the admission's changes. Tekton copies its labels and annotations to its pods.
+
+    Raises PodSetInfoError.
+    """
+    if info.scheduling_gates:
+        raise PodSetInfoError("a topology was assigned, which the pods of a PipelineRun cannot follow")
+    for name, wanted in (("labels", info.labels), ("annotations", info.annotations)):
+        if marks := union(name[:-1], _section(body, "metadata", name), wanted):
+            body = _with(body, marks, "metadata", name)
+    pods = _section(body, *_RUN_PODS)
+    found = {
+        "nodeSelector": union("nodeSelector", pods.get("nodeSelector"), info.node_selector),
+        "tolerations": distinct(pods.get("tolerations"), info.tolerations),
+    }
+    placed = {**pods, **{name: value for name, value in found.items() if value}}
+    return _with(body, placed, *_RUN_PODS) if placed else body
 
 
 def _section(obj: Any, *names: str) -> Mapping[str, Any]:
@@ -80,60 +76,10 @@ def _section(obj: Any, *names: str) -> Mapping[str, Any]:
     return obj if isinstance(obj, Mapping) else {}
 
 
-def _placement(of: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: of[name] for name in _PLACEMENT if of.get(name)}
-
-
-def _placed(of: Mapping[str, Any], info: PodSetInfo) -> dict[str, Any]:
-    selector = union("nodeSelector", of.get("nodeSelector"), info.node_selector)
-    tolerations = distinct(of.get("tolerations"), info.tolerations)
-    found = {"nodeSelector": selector, "tolerations": tolerations}
-    return {**of, **{name: value for name, value in found.items() if value}}
-
-
 def _with(obj: Obj, value: Any, *path: str) -> Obj:
     """Returns a copy with the value at this path."""
     name, *rest = path
     return {**obj, name: _with(obj.get(name) or {}, value, *rest) if rest else value}
-
-
-def _one(infos: Sequence[PodSetInfo]) -> PodSetInfo:
-    return infos[0] if infos else PodSetInfo(WHOLE, 1)
-
-
-def _no_topology(kind: str, infos: Sequence[PodSetInfo]) -> None:
-    if any(info.scheduling_gates for info in infos):
-        raise PodSetInfoError(f"a topology was assigned, which the pods of a {kind} cannot follow")
-
-
-# --- PipelineRun -----------------------------------------------------------------------------------------
-
-_RUN_PODS: Final = tuple(RUN_POD_TEMPLATE.split("."))
-
-
-def _pipeline_run(template: Obj) -> Iterator[PodRequest]:
-    konflux = konflux_requests(_section(template, "metadata", "annotations"))
-    requests = _annotated(template) or {"tekton.dev/pipelineruns": "1", **konflux}
-    yield PodRequest(WHOLE, 1, _request_pod(requests, **_placement(_section(template, *_RUN_PODS))))
-
-
-def _place_pipeline_run(body: Obj, infos: Sequence[PodSetInfo]) -> Obj:
-    """Returns the run with the admission's changes. Tekton copies its labels and annotations to its pods."""
-    _no_topology("PipelineRun", infos)
-    info = _one(infos)
-    marked = _marked(body, ("metadata",), info)
-    pods = _placed(_section(marked, *_RUN_PODS), info)
-    return _with(marked, pods, *_RUN_PODS) if pods else marked
-
-
-def _marked(body: Obj, at: Sequence[str], info: PodSetInfo) -> Obj:
-    for name, wanted in (("labels", info.labels), ("annotations", info.annotations)):
-        found = union(name[:-1], _section(body, *at, name), wanted)
-        body = _with(body, found, *at, name) if found else body
-    return body
-
-
-WRAPPED_RUN: Final = Templateless(_pipeline_run, _place_pipeline_run)
 
 
 def marks(name: str, index: int, info: PodSetInfo) -> PodSetInfo:
@@ -166,7 +112,6 @@ class PodSetSpec:
 
 
 Infer = Callable[[Obj], Iterator[PodSetSpec]]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +123,8 @@ class WrappedKind:
     health: Callable[[Obj], ComponentHealth] | None
     """Returns the health of an object; None if the health is determined by its pods."""
     kueue_infers: bool = True
-    bare: Templateless | None = None
-    """Set for a kind without a pod template."""
+    bare: bool = False
+    """True for the kind without a pod template."""
 
     def kueue_counts(self, template: Obj) -> bool:
         """True if Kueue's own inference finds the pod sets of this template, with the right numbers."""
@@ -191,7 +136,7 @@ class WrappedKind:
     @property
     def documents_pod_sets(self) -> bool:
         """True if manifests for the published operator declare the pod sets: it does not infer them."""
-        return not self.kueue_infers and self.bare is None
+        return not self.kueue_infers and not self.bare
 
 
 def _number(value: Any, default: int, where: str) -> int:
@@ -290,12 +235,9 @@ def _leader_worker_set(template: Obj) -> Iterator[PodSetSpec]:
         yield PodSetSpec(f"{path}.workerTemplate", replicas * size)
 
 
-def _bare(resource: Resource, how: Templateless, health: Callable[[Obj], ComponentHealth]) -> WrappedKind:
-    def infer(template: Obj) -> Iterator[PodSetSpec]:
-        for request in how.requests(template):
-            yield PodSetSpec(request.path, request.count)
-
-    return WrappedKind(resource, infer, health, kueue_infers=False, bare=how)
+def _run(template: Obj) -> Iterator[PodSetSpec]:
+    run_pod(template)
+    yield PodSetSpec(RUN_PATH)
 
 
 STATEFUL_SET: Final = Resource("apps", "v1", "StatefulSet", "statefulsets")
@@ -328,7 +270,7 @@ WRAPPED: Final[tuple[WrappedKind, ...]] = (
         kueue_infers=False,
     ),
     WrappedKind(LEADER_WORKER_SET, _leader_worker_set, health.leader_worker_set, kueue_infers=False),
-    _bare(PIPELINE_RUN, WRAPPED_RUN, health.pipeline_run),
+    WrappedKind(PIPELINE_RUN, _run, health.pipeline_run, kueue_infers=False, bare=True),
 )
 _BY_KIND: Final = {(one.resource.api_version, one.resource.kind): one for one in WRAPPED}
 
@@ -339,27 +281,20 @@ def wrapped_kind(template: Obj) -> WrappedKind | None:
 
 
 def infer(template: Obj) -> tuple[PodSetSpec, ...]:
-    """Returns the pod sets of a known kind, () for other kinds. Raises InferenceError."""
+    """Returns the pod sets of a known kind, () for other kinds.
+
+    Raises InferenceError, also for a template of any other shape.
+    """
     kind = wrapped_kind(template)
-    inferred = _read(kind, kind.infer, template) if kind is not None else ()
+    try:
+        inferred = tuple(kind.infer(template)) if kind is not None else ()
+    except (AttributeError, KeyError, TypeError) as error:
+        raise InferenceError(f"the template is not a {template.get('kind')}") from error
+    except ValueError as error:
+        raise InferenceError(str(error)) from None
     if any(pod_set.replicas > INT32_MAX for pod_set in inferred):
         raise InferenceError(f"a pod set has at most {INT32_MAX} pods")
     return inferred
-
-
-def requests_of(kind: WrappedKind, template: Obj) -> tuple[PodRequest, ...]:
-    """Returns the requests of a kind without a pod template. Raises InferenceError."""
-    return _read(kind, kind.bare.requests, template) if kind.bare is not None else ()
-
-
-def _read(kind: WrappedKind, how: Callable[[Obj], Iterator[T]], template: Obj) -> tuple[T, ...]:
-    """Reads a template, which may have any shape. Raises InferenceError."""
-    try:
-        return tuple(how(template))
-    except (AttributeError, KeyError, TypeError) as error:
-        raise InferenceError(f"the template is not a {kind.resource.kind}") from error
-    except ValueError as error:
-        raise InferenceError(str(error)) from None
 
 
 def resource_of(template: Obj) -> Resource:

@@ -178,7 +178,7 @@ class Context(PassContext):
         A kind without a pod template may not pass the label on to its pods, and retries failed tasks itself.
         """
         kind = wrapped_kind(self.templates[index])
-        return kind is None or kind.bare is None
+        return kind is None or not kind.bare
 
     def pods_expected(self, index: int) -> int:
         return sum(one.replicas for one in self.pod_sets(index))

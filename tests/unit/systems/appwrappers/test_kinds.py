@@ -266,7 +266,7 @@ def test_what_cannot_be_read_is_refused(template: dict[str, Any], expected: str)
 
 
 def test_other_paths_lead_nowhere() -> None:
-    with pytest.raises(PathError, match="is not a pod set of a PipelineRun"):
+    with pytest.raises(PathError, match="is not the pod set of a PipelineRun"):
         template_of(run_of(), "template.spec")
 
 
@@ -278,7 +278,7 @@ def test_kueue_s_own_integration_cannot_queue_them() -> None:
 
 
 def test_where_an_admission_goes() -> None:
-    run = kinds.WRAPPED_RUN.place(run_of(), [kinds.marks("aw", 0, INFO)])
+    run = kinds.place_run(run_of(), kinds.marks("aw", 0, INFO))
     pods = run["spec"]["taskRunTemplate"]["podTemplate"]
     assert (pods["nodeSelector"], pods["tolerations"][0]["key"]) == ({"pool": "a"}, "t")
     assert run["metadata"]["annotations"]["workload.codeflare.dev.appwrapper/component"] == "0"
@@ -286,7 +286,7 @@ def test_where_an_admission_goes() -> None:
 
 def test_an_admission_that_cannot_be_followed_is_refused() -> None:
     with pytest.raises(PodSetInfoError):
-        kinds.WRAPPED_RUN.place(run_of(), [replace(INFO, scheduling_gates=("g",))])
+        kinds.place_run(run_of(), replace(INFO, scheduling_gates=("g",)))
 
 
 def _status(*wanted: Condition, **status: Any) -> dict[str, Any]:
