@@ -7,10 +7,8 @@ from typing import Any
 
 import yaml
 
-from dev import resources
 from dev.image import ROOT
-from devcluster import Cluster
-from tests.e2e.frameworks.conftest import FOLDER, NAMESPACE, OPERATOR
+from tests.e2e.frameworks.conftest import NAMESPACE
 from tests.e2e.hub import Hub, RefusedError
 
 IMAGE = "docker.io/library/busybox:1.36"
@@ -110,17 +108,6 @@ def test_an_evicted_run_is_cancelled_with_a_reason(hub: Hub) -> None:
     message = finished(hub, "drained")
     assert message["reason"] == "Failed" and "ClusterQueueStopped" in message["message"]
     hub.until(lambda: not pods_running(hub, "drained"), lambda: "its pod runs on", timeout=120)
-
-
-def test_without_the_webhook_a_run_warns_that_it_was_not_held(hub: Hub, cluster: Cluster) -> None:
-    hub.kubectl("delete", "mutatingwebhookconfiguration", OPERATOR)
-    try:
-        submit(hub, "loose")
-    finally:
-        resources.apply(cluster, resources.load(FOLDER / "webhooks.yaml"))
-    wait(hub, "loose", "Succeeded", "Completed")
-    events = hub.list("events")
-    assert any(one["reason"] == "CannotBeHeld" and one["type"] == "Warning" for one in events)
 
 
 def test_the_sample_waits_runs_and_ends(hub: Hub) -> None:

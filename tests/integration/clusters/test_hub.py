@@ -19,7 +19,6 @@ from fournos.engine.kube.resource import SECRET, Key, uid_of
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.systems.clusters.rules import RULES
 from tests.integration.clusters.conftest import SLOT, ClusterStage, set_gpus_of_node
-from tests.integration.kube.test_fleet import can_drop, dropped, proxied
 from tests.unit.systems.clusters.actors import CREATIONS
 
 
@@ -210,56 +209,6 @@ async def test_locks_preempt_nothing_and_are_not_preempted(
     await hub.edit(name, owner="")
     await hub.until(lambda: admitted(mighty), "who waited is not admitted after the unlock")
     await hub.client.delete(WORKLOAD, mighty)
-
-
-@can_drop
-async def test_a_dead_cluster_closes_and_heals(
-    hub: ClusterStage, gpu_node: str, kubeconfig: Path, tmp_path: Path
-) -> None:
-    """Packets are dropped, nothing is refused; the other cluster is not affected."""
-    unreachable, well = f"{hub.name}-dead", f"{hub.name}-well"
-    async with proxied(kubeconfig, content_of(kubeconfig).encode(), tmp_path) as (proxy, content):
-        hub.start(enable="clusters")
-        await hub.add(unreachable, content)
-        await hub.add(well, kubeconfig)
-
-        async def slots(wanted: dict[str, int]) -> bool:
-            found = await hub.quotas()
-            return {name: found.get(name, {}).get(SLOT) for name in wanted} == wanted
-
-        async def said_unreachable() -> bool:
-            """The status is written after the quota."""
-            return (await hub.status(unreachable)).get("kubeconfigStatus") == "Unreachable"
-
-        await hub.until(lambda: slots({unreachable: 100, well: 100}), "not both take jobs")
-        with dropped(proxy.url):
-            await hub.until(lambda: slots({unreachable: 0, well: 100}), "a dead cluster takes jobs")
-            await hub.until(said_unreachable, "it is not said that it does not answer")
-            status = await hub.status(unreachable)
-            assert status["gpuSummary"] == "2x NVIDIA-L40S", "its inventory stands"
-            assert (await hub.quotas())[unreachable]["fournos/gpu-l40s"] == 2
-            # A node's change at the other cluster is seen at once all the same.
-            await set_gpus_of_node(hub.client, gpu_node, 8)
-
-            async def more() -> bool:
-                return (await hub.quotas())[well]["fournos/gpu-l40s"] == 8
-
-            await hub.until(more, "the other cluster is not looked after")
-        await hub.until(lambda: slots({unreachable: 100, well: 100}), "it does not heal")
-
-        # A discovery that finds nothing, once: the quota stands, and falls only if that lasts.
-        usual = (condition(await hub.cluster(well), "GPUDiscovered") or {})["reason"]
-        await set_gpus_of_node(hub.client, gpu_node, 0)
-
-        async def discovered(reason: str) -> bool:
-            found = condition(await hub.cluster(well), "GPUDiscovered") or {}
-            return found.get("reason") == reason
-
-        await hub.until(lambda: discovered("Shrinking"), "it is not seen that the GPUs are gone")
-        assert (await hub.quotas())[well]["fournos/gpu-l40s"] == 8
-        await set_gpus_of_node(hub.client, gpu_node, 8)
-        await hub.until(lambda: discovered(usual), "it is not seen that they are back")
-        assert (await hub.quotas())[well]["fournos/gpu-l40s"] == 8
 
 
 async def test_fifty_at_once_while_another_client_edits_the_queue(

@@ -6,16 +6,13 @@ from typing import Any
 
 import pytest
 
-from fournos.engine.api.conditions import Condition, is_true, upsert
+from fournos.engine.api.conditions import is_true
 from fournos.engine.kube.errors import InvalidError, NotFoundError
 from fournos.engine.kube.resource import JOB, Key, Obj
 from fournos.engine.queueing.kinds import (
-    ADMISSION_CHECK,
     CLUSTER_QUEUE,
-    WORKLOAD,
     WORKLOAD_PRIORITY_CLASS,
 )
-from fournos.engine.runtime.clock import SystemClock
 from tests.integration.frameworks.conftest import FOO, HELD_BY, LATE, QUEUE, RUN, WORKFLOW, FrameworkStage
 
 PENDING = "PipelineRunPending"
@@ -141,46 +138,6 @@ async def test_an_invented_kind_is_held_placed_stopped_and_let_go_again(stage: F
 
 
 # --- other clusters ----------------------------------------------------------------------------------
-
-
-async def test_on_a_manager_a_run_has_its_workload_and_nothing_else(stage: FrameworkStage) -> None:
-    check = stage.namespace
-    await stage.add(ADMISSION_CHECK, check, {"controllerName": "fournos.dev/multikueue"})
-    await stage.set_up(admissionChecksStrategy={"admissionChecks": [{"name": check}]})
-    active = {"type": "Active", "status": "True", "reason": "Active", "message": ""}
-    active["lastTransitionTime"] = "2030-01-01T00:00:00Z"
-    body = {"status": {"conditions": [active]}}
-    await stage.client.patch(ADMISSION_CHECK, Key("", check), body, subresource="status")
-    run = await stage.run("far")
-    assert (run["spec"]["managedBy"], run["spec"]["status"]) == ("kueue.x-k8s.io/multikueue", PENDING)
-
-    async def requested() -> Obj | None:
-        found = await stage.workload("far")
-        return found if found and (found.get("status") or {}).get("admissionChecks") else None
-
-    workload = await stage.until(requested, "nobody is asked")
-    ready = {"name": check, "state": "Ready", "message": "", "lastTransitionTime": "2030-01-01T00:00:00Z"}
-    await stage.client.patch(
-        WORKLOAD,
-        Key(stage.namespace, workload["metadata"]["name"]),
-        {"status": {"admissionChecks": [ready]}},
-        subresource="status",
-    )
-
-    async def admitted() -> bool:
-        return is_true(await stage.queued("far"), "Admitted")
-
-    await stage.until(admitted, "it is not admitted")
-    await stage.report("far", "False", "Cancelled")  # as it comes back from the worker
-    shown = Condition("Finished", "True", "Failed", "over there")  # and as MultiKueue tells it
-    found = (await stage.queued("far"))["status"]["conditions"]
-    assert not any(one["type"] == "Finished" for one in found)
-    body = {"status": {"conditions": upsert(found, shown, now=SystemClock().now())}}
-    await stage.client.patch(
-        WORKLOAD, Key(stage.namespace, workload["metadata"]["name"]), body, subresource="status"
-    )
-    after = await stage.job("far")
-    assert after["spec"] == run["spec"] and after["metadata"]["annotations"] == run["metadata"]["annotations"]
 
 
 # --- last, since the operator looks for a missing kind every half minute -----------------------------------
