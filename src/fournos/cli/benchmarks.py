@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from fournos.cli.command import Cli, command_group, verb
-from fournos.cli.errors import Exit
+from fournos.cli.errors import Exit, Fail
 from fournos.cli.find import KpiOption, complete_owner
 from fournos.cli.list import EverywhereOption
 from fournos.cli.options import Format
@@ -84,26 +84,30 @@ async def benchmarks(
     fournos benchmarks --fail-on regression
     fournos benchmarks -A -o wide                 with the owners of the newest runs
     """
+    if mine and not cli.me:
+        raise Fail("whose are yours?", fix="set FOURNOS_OWNER, or name the owner with --owner NAME")
+    everybody = [*(owners or ()), *([cli.me] if mine else ())]
     async with cli.session() as session:
         history = session.history
-        everybody = [*(owners or ()), *([cli.me] if mine else ())]
         listed = await history.benchmarks(*everybody, days=days, everywhere=everywhere)
     from fournos.history.regressions.benchmark import FAILING, BenchmarkState
 
     states = {Shown.FAILING: FAILING, Shown.SILENT: {BenchmarkState.SILENT}}
     shown = [row for row in listed if show is None or row.state in states[show]]
+    whose = f" of {' or '.join(everybody)}" if everybody else ""
+    nothing = f"there are no benchmarks{whose} with results in the last {days} days"
     if cli.output.structured:
         cli.output.data([api_data(row, by_alias=False) for row in shown])
     elif not shown:
         cli.output.hint(
-            f"{count(len(listed), 'benchmark')}, none of them {show}."
-            if show and listed
-            else "There are no benchmarks yet: results of jobs make them."
+            f"{count(len(listed), 'benchmark')}, none of them {show}." if listed else f"T{nothing[1:]}."
         )
     else:
         cli.output.lines(
             _table(shown, everywhere=everywhere, wide=cli.output.form is Format.WIDE, width=cli.output.width)
         )
+    if fail_on and not listed:
+        raise Fail(f"not judged: {nothing}", fix="see all of them: fournos benchmarks -A")
     return Exit.FAILED if fail_on and any(row.state in FAILING for row in listed) else Exit.OK
 
 

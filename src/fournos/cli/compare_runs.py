@@ -16,6 +16,7 @@ from fournos.cli.stored import RunArgument, api_data, history_of_run, selected
 
 if TYPE_CHECKING:
     from fournos.history.api.comparisons import Trends
+    from fournos.history.compare.comparison import Comparison
 
 
 class CompareFailure(StrEnum):
@@ -70,7 +71,29 @@ async def compare(
     else:
         text = FORMATS.get(cli.output.form.value, as_text)(comparison)
         cli.output.lines(text.removesuffix("\n").split("\n"))
-    return Exit.FAILED if fail_on and comparison.regressed else Exit.OK
+    if not fail_on:
+        return Exit.OK
+    if comparison.regressed:
+        return Exit.FAILED
+    if unjudged := _unjudged(comparison):
+        of = comparison.names[0]
+        raise Fail(
+            f"not judged: {', '.join(unjudged)} has no results that can be compared with those of {of}",
+            fix=f"see what it measured, or what was refused: fournos results list {unjudged[0]}",
+        )
+    return Exit.OK
+
+
+def _unjudged(comparison: Comparison) -> list[str]:
+    """Returns the runs of which no value was compared: a gate that is green for them would say nothing."""
+    from fournos.history.compare.comparison import KpiVerdict
+
+    nothing = (KpiVerdict.NOT_COMPARABLE, KpiVerdict.MISSING)
+    return [
+        name
+        for place, name in enumerate(comparison.names)
+        if place and all(row.cells[place].verdict in nothing for row in comparison.rows)
+    ]
 
 
 _SHOWN = 30
@@ -120,7 +143,17 @@ async def trend(
         for line in trends.summary:
             cli.output.say(line)
     fails = {Open.REGRESSION: trends.regressed, Open.NEW_REGRESSION: trends.newly_regressed}
-    return Exit.FAILED if fail_on and fails[fail_on] else Exit.OK
+    if not fail_on:
+        return Exit.OK
+    if fails[fail_on]:
+        return Exit.FAILED
+    run = trends.run.identity.text
+    if not any(point.run == run for series in trends.series for point in series.points):
+        raise Fail(
+            f"not judged: {trends.run.name} has no results among these runs",
+            fix=f"see what it measured, or what was refused: fournos results list {trends.run.name}",
+        )
+    return Exit.OK
 
 
 def _rows(trends: Trends) -> list[tuple[str, ...]]:

@@ -59,12 +59,20 @@ def test_a_silent_one_says_since_when() -> None:
 
 
 def test_nothing_to_show() -> None:
-    assert "no benchmarks yet" in program()("benchmarks").stderr
+    assert "There are no benchmarks with results in the last 84 days." in program()("benchmarks").stderr
     assert "1 benchmark, none of them failing" in program(YOUNG)("benchmarks", "--show", "failing").stderr
 
 
 def test_owners_are_those_of_the_newest_runs() -> None:
     assert "new" in program(YOUNG, query="days=7&owner=ben")("benchmarks", "--owner=ben", "--days=7").stdout
+
+
+def test_a_gate_is_not_green_without_a_benchmark() -> None:
+    nobody = program(query="days=84&owner=nosuch")("benchmarks", "--owner=nosuch", "--fail-on=regression")
+    assert nobody.exit_code == 2 and "not judged: there are no benchmarks of nosuch" in nobody.stderr
+    for gate in ((), ("--fail-on=regression",)):
+        mine = program(YOUNG)("benchmarks", "--mine", *gate)
+        assert mine.exit_code == 2 and "FOURNOS_OWNER" in mine.stderr
 
 
 def test_a_gate_is_red_while_any_regression_is_open() -> None:

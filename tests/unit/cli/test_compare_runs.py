@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
+
+import pytest
 
 from fournos.cli.output import sparkline
 from fournos.history.api.comparisons import Trends
@@ -67,10 +70,15 @@ def test_one_job_is_no_comparison() -> None:
     assert "two jobs" in result.stderr
 
 
-def trends(*values: float) -> Api:
+def trends(*values: float, measured: bool = True) -> Api:
+    """`measured`: the newest point is of the job that is asked for."""
     points = tuple(Point(f"run-{n}", BEGAN + timedelta(hours=n), value) for n, value in enumerate(values))
     series = (Series("s", "tput", points, "tok/s", True, {"model": "llama"}),) if points else ()
-    found = Trends(run("a"), series, judge(series), ())
+    asked = run("a")
+    if points and measured:
+        points = (*points[:-1], replace(points[-1], run=asked.identity.text))
+        series = (replace(series[0], points=points),)
+    found = Trends(asked, series, judge(series), ())
     api = Api()
     api.stored = {f"{RUNS}/a/results/trends?kpi=": body(found, Trends)}
     return api
@@ -96,6 +104,28 @@ def test_a_gate_is_red_while_a_regression_is_open() -> None:
     assert result.exit_code == 1
     assert "Regression confirmed -19.9%, 7 of 10 runs since" in result.stdout
     assert Program(api)("trend", "a", "--fail-on", "new-regression").exit_code == 0
+
+
+@pytest.mark.parametrize("fail_on", ["regression", "new-regression"])
+def test_a_gate_is_not_green_for_a_run_that_was_not_judged(fail_on: str) -> None:
+    """All of its results were refused, while those of earlier runs are steady."""
+    steady = [100.0 + n % 3 for n in range(12)]
+    for api in (trends(), trends(*steady, measured=False)):
+        result = Program(api)("trend", "a", "--fail-on", fail_on)
+        assert result.exit_code == 2
+        assert "not judged: a has no results" in result.stderr
+    assert Program(trends(*steady))("trend", "a", "--fail-on", fail_on).exit_code == 0
+
+
+def test_a_comparison_is_not_green_for_a_run_without_values() -> None:
+    first, second = subject("a", 100), ComparedRun("b", WHAT, ())
+    other = ComparedRun("b", fingerprint({"pipeline": "another"}), subject("b", 100).tests)
+    for found in (compare([first, second], {}), compare([first, other], {})):
+        api = Api()
+        api.stored = {f"{RUNS}/a/results/comparison?with=b&across=false": body(found, Comparison)}
+        assert Program(api)("compare", "a", "b").exit_code == 0
+        result = Program(api)("compare", "a", "b", "--fail-on", "regression")
+        assert result.exit_code == 2 and "not judged: b has no results" in result.stderr
 
 
 def test_a_sparkline() -> None:
