@@ -20,6 +20,7 @@ from fournos.client.errors import NotInstalledError, NotThereError, WaitTimeout
 from fournos.client.handles import PATIENCE
 from fournos.engine.api.conditions import condition
 from fournos.insight.clusters import KueueCluster, read_kueue_clusters
+from fournos.insight.readable import shown_all
 from fournos.insight.source import clusters_namespace
 from fournos.insight.values import Obj, created, name_of, since, spec_of, status_of
 
@@ -83,7 +84,11 @@ def view(clusters: Sequence[Obj], *, now: datetime, wide: bool, width: int | Non
     header = ["NAME", "OWNER", "GPUS", "KUBECONFIG", "LOCKED", "JOBS", "AGE"]
     if wide:
         header += ["VERSION", "EXPIRES", "QUOTA"]
-    return table(header, [_row(cluster, now, wide) for cluster in clusters], width=width)
+
+    def lines(readable: list[Obj]) -> list[Text]:
+        return table(header, [_row(cluster, now, wide) for cluster in readable], width=width)
+
+    return shown_all(FOURNOS_CLUSTER, [*clusters], lines)
 
 
 def _row(cluster: Obj, now: datetime, wide: bool) -> list[str | Text]:

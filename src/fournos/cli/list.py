@@ -21,6 +21,7 @@ from fournos.cli.stored import api_data
 from fournos.history.records import recorded_row
 from fournos.insight.caches import ObjectCaches
 from fournos.insight.jobs import JobRow, matches, newest_first, wanted_labels, wanted_phases
+from fournos.insight.readable import shown_all
 from fournos.insight.values import (
     Obj,
     between,
@@ -86,9 +87,13 @@ async def show_list(
         )
         return
     wide = cli.output.form is Format.WIDE
-    cli.output.lines(
-        shown_as.lines(shown, now=cli.world.now(), wide=wide, everywhere=everywhere, width=cli.output.width)
-    )
+
+    def lines(objects: list[Obj]) -> list[Text]:
+        return shown_as.lines(
+            objects, now=cli.world.now(), wide=wide, everywhere=everywhere, width=cli.output.width
+        )
+
+    cli.output.lines(shown_all(resource, shown, lines))
 
 
 class Order(StrEnum):
@@ -165,10 +170,16 @@ class AskedList:
     labels: Sequence[str]
     """Labels that are columns."""
 
-    def selected(self, jobs: Sequence[Obj]) -> list[Obj]:
-        return newest_first(
+    def selected(self, jobs: list[Obj], now: datetime) -> list[Obj]:
+        """Returns the jobs that are listed, in order."""
+        return shown_all(FOURNOS_JOB, jobs, lambda readable: self._selected(readable, now))
+
+    def _selected(self, jobs: list[Obj], now: datetime) -> list[Obj]:
+        found = newest_first(
             job for job in jobs if matches(job, phases=self.phases, owner=self.owner, cluster=self.cluster)
         )
+        order = self.order
+        return sorted(found, key=lambda job: _rank(JobRow.of(job), order, now)) if order else found
 
 
 async def list_jobs(
@@ -222,10 +233,7 @@ async def _live(cli: Cli, asked: AskedList, *, follow: bool) -> None:
     async with cli.session() as session:
         namespace = "" if asked.everywhere else session.namespace
         listed = (await session.api.list(FOURNOS_JOB, namespace=namespace, selector=asked.selector)).items
-        jobs = asked.selected(listed)
-        if order := asked.order:
-            now = cli.world.now()
-            jobs.sort(key=lambda job: _rank(JobRow.of(job), order, now))
+        jobs = asked.selected(listed, cli.world.now())
         if cli.output.objects(FOURNOS_JOB, jobs):
             pass
         elif jobs:
@@ -236,7 +244,7 @@ async def _live(cli: Cli, asked: AskedList, *, follow: bool) -> None:
         if not follow:
             return
         async with ObjectCaches(session.api, {FOURNOS_JOB: namespace}) as caches:
-            changes = _changes(caches, namespace, asked, jobs, cli.output.warn)
+            changes = _changes(caches, namespace, asked, jobs, cli.output.warn, cli.world.now)
             async for now_selected, changed in changes:
                 if not cli.output.objects(FOURNOS_JOB, changed):
                     rows = zip(now_selected, lines(now_selected)[1:], strict=True)
@@ -249,6 +257,7 @@ async def _changes(
     asked: AskedList,
     shown: Sequence[Obj],
     warn: Callable[[str], None],
+    now: Callable[[], datetime],
 ) -> AsyncIterator[tuple[list[Obj], list[Obj]]]:
     """Yields all selected jobs and those whose row has changed, at each change; `shown` are known already."""
     before, is_broken = {uid_of(job): JobRow.of(job) for job in shown}, False
@@ -257,7 +266,7 @@ async def _changes(
             is_broken = not is_broken
             warn(connection_text(caches.watch_error))
         listed = await caches.list(FOURNOS_JOB, namespace=namespace, selector=asked.selector)
-        jobs = asked.selected(listed.items)
+        jobs = asked.selected(listed.items, now())
         rows = {uid_of(job): JobRow.of(job) for job in jobs}
         if changed := [job for job in jobs if before.get(uid_of(job)) != rows[uid_of(job)]]:
             yield jobs, changed
@@ -313,8 +322,11 @@ def view(
     width: int | None,
     labels: Sequence[str] = (),
 ) -> list[Text]:
-    rows, cells = [JobRow.of(job) for job in jobs], [_wide(job) for job in jobs if wide]
-    return _table(rows, cells, now=now, labels=labels, namespaces=namespaces, width=width)
+    def lines(readable: list[Obj]) -> list[Text]:
+        rows, cells = [JobRow.of(job) for job in readable], [_wide(job) for job in readable if wide]
+        return _table(rows, cells, now=now, labels=labels, namespaces=namespaces, width=width)
+
+    return shown_all(FOURNOS_JOB, [*jobs], lines)
 
 
 def _table(

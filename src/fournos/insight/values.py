@@ -22,7 +22,7 @@ from fournos.systems.jobs.names import display_name as display_name
 
 def phase_of(job: Obj) -> str:
     """The phase of an object of any kind; NEW if its status has none."""
-    return str((job.get("status") or {}).get("phase") or NEW)
+    return str(status_of(job).get("phase") or NEW)
 
 
 def is_terminal(job: Obj) -> bool:
@@ -30,11 +30,15 @@ def is_terminal(job: Obj) -> bool:
 
 
 def spec_of(job: Obj) -> Mapping[str, Any]:
-    return job.get("spec") or {}
+    return _map(job.get("spec"))
 
 
 def status_of(job: Obj) -> Mapping[str, Any]:
-    return job.get("status") or {}
+    return _map(job.get("status"))
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def conditions_of(obj: Obj) -> list[Mapping[str, Any]]:

@@ -18,8 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from fournos import __version__
-from fournos.engine.api.values import parse_time
-from fournos.insight.values import count, number
+from fournos.insight.values import count, moment, number
 
 PREFIX: Final = "/static/"
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
@@ -167,9 +166,11 @@ def time(value: object) -> Markup:
     """Renders a time as RFC 3339 text or datetime: in UTC, and relative where scripts run."""
     if not value:
         return escape(NO_VALUE)
-    found = value if isinstance(value, datetime) else parse_time(str(value))
-    moment = found.astimezone(UTC)
-    machine, human = moment.isoformat(timespec="seconds"), f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+    found = value if isinstance(value, datetime) else moment(value)
+    if found is None:
+        return escape(value)
+    at = found.astimezone(UTC)
+    machine, human = at.isoformat(timespec="seconds"), f"{at:%Y-%m-%d %H:%M:%S} UTC"
     return Markup('<time datetime="{}" title="{}">{}</time>').format(machine, human, human)
 
 

@@ -8,7 +8,7 @@ import logging
 import shlex
 import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from aiohttp import web
 from fournos.client.errors import FournosError
 from fournos.engine.runtime.listening import RateLimit
 from fournos.insight.errors import KubeError
+from fournos.insight.readable import ReadableSource
 from fournos.web.errors import LoginNeededError, PageError, page_error
 from fournos.web.people import People
 from fournos.web.render import PREFIX, Frame, Link
@@ -65,7 +66,7 @@ class PageContent(Kept[Hashable]):
     async def of(self, page: Page, call: Call, target: str) -> RenderedPage:
         """Returns the page for the person of the call; `target` is its path with the query."""
         if not page.watched:
-            return self.rendered(page, await page.gather(call))
+            return await self._gathered(page, call)
         for _ in range(_TRIES):
             rights = await call.viewer.rights.permission_class()
             # What is read with the person's own credentials is that person's.
@@ -80,7 +81,7 @@ class PageContent(Kept[Hashable]):
 
     async def _current(self, page: Page, call: Call, key: Hashable, rights: str) -> RenderedPage:
         async def render() -> RenderedPage:
-            content = self.rendered(page, await page.gather(call))
+            content = await self._gathered(page, call)
             # Whatever right changed meanwhile: the page that others get is one of their class.
             if await call.viewer.rights.permission_class() != rights:
                 raise _WithdrawnError
@@ -89,6 +90,18 @@ class PageContent(Kept[Hashable]):
         age = int(call.now.timestamp() // page.fresh)
         revision = (self._site.caches.revision(page.watched), age)
         return await self.kept(key, revision, lambda rendered: rendered == revision, render)
+
+    async def _gathered(self, page: Page, call: Call) -> RenderedPage:
+        try:
+            return self.rendered(page, await page.gather(call))
+        except (PageError, KubeError, FournosError):
+            raise
+        except Exception as error:
+            # One object of many that cannot be read: the others are shown, and it with its problem.
+            log.warning("page %s: an object cannot be read: %s: %s", page.name, type(error).__name__, error)
+            source = ReadableSource(call.viewer.source)
+            readable = replace(call, viewer=replace(call.viewer, source=source))
+            return self.rendered(page, await page.gather(readable))
 
     def rendered(self, page: Page, data: Mapping[str, Any]) -> RenderedPage:
         html = self._site.renderer.content(page.name, data)

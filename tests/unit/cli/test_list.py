@@ -18,7 +18,7 @@ from fournos.engine.kube.api import Listing
 from fournos.engine.kube.errors import ConnectionLostError, KubeError
 from fournos.engine.kube.resource import Resource
 from tests.unit.cli.api import Api, Program
-from tests.unit.cli.objects import ago, job
+from tests.unit.cli.objects import NOW, ago, job
 
 
 def some_jobs() -> Api:
@@ -210,5 +210,5 @@ async def test_a_watch_that_breaks_is_reported_once_and_so_is_its_return() -> No
     said: list[str] = []
     caches: Any = Caches()
     with pytest.raises(IndexError):
-        await anext(_changes(caches, "bench", every, (), said.append))
+        await anext(_changes(caches, "bench", every, (), said.append, lambda: NOW))
     assert said == ["connection lost, trying again: refused", "connected again"]

@@ -142,6 +142,12 @@ async def test_a_failed_job_shows_its_first_error_and_its_tasks() -> None:
     assert f'action="/jobs/{NS}/one/stop"' not in html
 
 
+async def test_a_job_without_a_cluster_has_no_link_to_one() -> None:
+    api = await a_run(["x"])
+    api.set("one", "Succeeded", phaseTimes=TIMES, cluster="[clusterless]")
+    assert "<dt>Cluster</dt><dd>[clusterless]</dd>" in await show(api, job.PAGE, name="one")
+
+
 async def test_the_heading_does_not_repeat_the_reasons() -> None:
     api = await a_run(["x"])
     for phase, heading in (("Failed", False), ("Succeeded", True)):
