@@ -87,8 +87,10 @@ def gpus_of(cluster: Obj) -> dict[str, int]:
 
 
 def locked_for(cluster: Obj, owner: str) -> bool:
-    """True if `owner` holds the lock."""
-    return bool(status_of(cluster).get("locked")) and lock_of(cluster).get("owner") == owner
+    """True if `owner` holds the lock, by a status of the current spec: then its end is that of this ttl."""
+    status, generation = status_of(cluster), cluster["metadata"].get("generation") or 0
+    current = (status.get("observedGeneration") or generation) >= generation
+    return current and bool(status.get("locked")) and lock_of(cluster).get("owner") == owner
 
 
 def drained(cluster: Obj) -> bool:

@@ -75,6 +75,21 @@ async def test_a_lock_is_waited_for(client: AsyncClient, api: Api, cluster: None
     assert +api.open == {}
 
 
+async def test_a_held_lock_has_its_new_end_when_the_operator_has_seen_it(
+    client: AsyncClient, api: Api, cluster: None
+) -> None:
+    """What is printed then is the end of the ttl that was asked for, not of the one before."""
+    found = await client.cluster("c1")
+    await found.lock(timeout=0)
+    generation = api.server.get(FOURNOS_CLUSTER, KEY)["metadata"]["generation"]
+    held = {"lock": {"state": "Held", "owner": "perf"}, "locked": True}
+    status(api, **held, lockExpiresAt="2030-01-01T01:00:00Z", observedGeneration=generation)
+    locking = await started(found.lock(ttl="4h"))
+    status(api, lockExpiresAt="2030-01-01T04:00:00Z", observedGeneration=generation + 1)
+    await locking
+    assert found.raw["status"]["lockExpiresAt"] == "2030-01-01T04:00:00Z"
+
+
 async def test_what_is_not_held_in_time_stays_asked_for(client: AsyncClient, api: Api, cluster: None) -> None:
     found = await client.cluster("c1")
     with pytest.raises(WaitTimeout, match=r"c1: the lock for perf is not held after 0\.01 s") as over:
