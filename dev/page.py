@@ -1,6 +1,6 @@
-"""The page of `make demo`: a process of this machine that lives as long as the record of the cluster.
+"""The page of `make demo`: a process of this machine that ends with the record of the cluster.
 
-Its port and its token are kept beside the record, so that the address stays the same when it is started anew.
+The file beside the record names the process that is to serve: an earlier one sees that, and ends.
 """
 
 from __future__ import annotations
@@ -8,106 +8,57 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import http.client
-import json
 import os
+import re
 import secrets
-import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 
 from dev.image import ROOT
 from devcluster import Cluster, DevclusterError
-from devcluster.locks import file_lock
 from devcluster.namespaces import MARKER
 from devcluster.shell import tail_file
-from devcluster.state import ProcessRef, Record, alive, reference, require
+from devcluster.state import Record, require
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import load
-from fournos.web.local import HOST, PORT, LocalOptions, Loopback, serve
+from fournos.web.local import HOST, PORT, LocalOptions, serve
 
-_FILE = "page.json"
+_FILE = "page"
 _LOG = "page"
-_END = 15.0
-"""Seconds that an earlier process has to end."""
-_LOOK = 1.0
-"""Seconds between two looks at the file: the process ends when the cluster's record is gone."""
-
-
-@dataclass(frozen=True)
-class Served:
-    """Where the page of a cluster is served."""
-
-    port: int
-    token: str
-    process: ProcessRef | None = None
-    """The process that serves it; None until that has begun."""
-
-    @property
-    def address(self) -> str:
-        return f"http://{HOST}:{self.port}/open/{self.token}"
+_LOOK = 0.5
+"""Seconds between two looks at the file."""
+_PATIENCE = 5.0
+"""Seconds for which the usual port is waited for: an earlier page may be about to end."""
 
 
 def deploy(cluster: Cluster, namespace: str, *, limit: float = 120.0) -> str:
     """Starts the page of this checkout in place of an earlier one.  Returns the address to open.
 
-    Raises DevclusterError if it does not answer within `limit` seconds.
+    Raises DevclusterError if it does not serve within `limit` seconds.
     """
-    record = cluster.record
-    before = _read(record.directory)
-    if before and before.process:
-        _end(before.process)
-    port = free_port(before.port if before else PORT)
-    served = Served(port, before.token if before else secrets.token_urlsafe(32))
-    _write(record.directory, served)
-    process = _start(record, namespace)
-    deadline = time.monotonic() + limit
-    while not _answers(served):
-        if not alive(process) or time.monotonic() > deadline:
-            log = record.log_file(_LOG)
-            raise DevclusterError(f"The page does not answer: {tail_file(log)}", hint=f"Its whole log: {log}")
-        time.sleep(0.2)
-    return served.address
-
-
-def free_port(preferred: int) -> int:
-    """Returns `preferred` if this machine has it free, another one otherwise."""
-    for port in (preferred, 0):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((HOST, port))
-            return int(probe.getsockname()[1])
-    raise DevclusterError(f"No port of {HOST} is free")
-
-
-def _read(directory: Path) -> Served | None:
-    try:
-        found = json.loads((directory / _FILE).read_text())
-        process = found["process"]
-        return Served(found["port"], found["token"], ProcessRef(**process) if process else None)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _write(directory: Path, served: Served) -> None:
-    new = directory / f"{_FILE}.new"
-    new.touch(mode=0o600)
-    new.write_text(json.dumps(asdict(served)))
-    new.replace(directory / _FILE)
-
-
-def _start(record: Record, namespace: str) -> ProcessRef:
+    record, name = cluster.record, secrets.token_hex(8)
+    (record.directory / _FILE).write_text(name)
     log = record.log_file(_LOG)
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "dev.page", record.spec.name, namespace],
+    process = _start(record, namespace, name, log)
+    deadline = time.monotonic() + limit
+    while not (served := re.search(rf"http://{HOST}:\d+/open/\S+", log.read_text(errors="replace"))):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise DevclusterError(f"The page does not answer: {tail_file(log)}", hint=f"Its whole log: {log}")
+        time.sleep(0.2)
+    # It outlives this object by design.  A set return code keeps Python from warning about it.
+    process.returncode = 0
+    return served[0]
+
+
+def _start(record: Record, namespace: str, name: str, log: Path) -> subprocess.Popen[bytes]:
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            [sys.executable, "-u", "-m", "dev.page", record.spec.name, namespace, name],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -116,9 +67,6 @@ def _start(record: Record, namespace: str) -> ProcessRef:
             # Tear-down ends what has this marker.
             env={**_without_settings(os.environ), MARKER: str(record.directory)},
         )
-    # It outlives this object by design.  A set return code keeps Python from warning about it.
-    process.returncode = 0
-    return reference(process.pid)
 
 
 def _without_settings(environment: Mapping[str, str]) -> dict[str, str]:
@@ -126,35 +74,23 @@ def _without_settings(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name != "KUBECONFIG"}
 
 
-def _end(process: ProcessRef) -> None:
-    deadline = time.monotonic() + _END
-    while alive(process):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGTERM if time.monotonic() < deadline else signal.SIGKILL)
-        time.sleep(0.05)
+def free_port(preferred: int, *, patience: float = _PATIENCE) -> int:
+    """Returns `preferred` if this machine has it free within `patience` seconds, another one otherwise."""
+    deadline = time.monotonic() + patience
+    while True:
+        port = preferred if time.monotonic() < deadline else 0
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((HOST, port))
+            return int(probe.getsockname()[1])
+        time.sleep(0.1)
 
 
-def _answers(served: Served) -> bool:
-    connection = http.client.HTTPConnection(HOST, served.port, timeout=10)
-    try:
-        connection.request("GET", f"/open/{served.token}")
-        return connection.getresponse().status == http.HTTPStatus.SEE_OTHER
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
-
-
-async def _serve(record: Record, namespace: str) -> None:
-    recorded = _read(record.directory)
-    if recorded is None:
-        raise DevclusterError(f"{record.directory / _FILE} cannot be read")
-    served = Served(recorded.port, recorded.token, reference(os.getpid()))
-    _write(record.directory, served)
-    options = LocalOptions(namespace, port=served.port)
+async def _serve(record: Record, namespace: str, name: str) -> None:
+    options = LocalOptions(namespace, port=await asyncio.to_thread(free_port, PORT))
     async with Client(load(record.kubeconfig)) as api:
-        serving = asyncio.create_task(serve(api, options, print, login=partial(Loopback, token=served.token)))
-        replaced = asyncio.create_task(_replaced(record.directory, served))
+        serving = asyncio.create_task(serve(api, options, print))
+        replaced = asyncio.create_task(_replaced(record.directory, name))
         done, rest = await asyncio.wait((serving, replaced), return_when=asyncio.FIRST_COMPLETED)
         for task in rest:
             task.cancel()
@@ -163,22 +99,20 @@ async def _serve(record: Record, namespace: str) -> None:
             task.result()
 
 
-async def _replaced(directory: Path, served: Served) -> None:
+async def _replaced(directory: Path, name: str) -> None:
     """Returns when the file names another process, or is gone with the cluster's record."""
-    while _read(directory) == served:  # noqa: ASYNC110 - a file has no event to wait for
-        await asyncio.sleep(_LOOK)
+    with contextlib.suppress(FileNotFoundError):
+        while (directory / _FILE).read_text() == name:  # noqa: ASYNC110 - a file has no event to wait for
+            await asyncio.sleep(_LOOK)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Serve the page of the demonstration's cluster.")
-    parser.add_argument("cluster")
-    parser.add_argument("namespace")
+    for argument in ("cluster", "namespace", "name"):
+        parser.add_argument(argument)
     parsed = parser.parse_args()
     try:
-        record = require(parsed.cluster)
-        # One that was started by a demonstration which was killed ends when it sees this one's file.
-        with file_lock(record.directory / f"{_FILE}.lock", limit=_END, what="The page"):
-            asyncio.run(_serve(record, parsed.namespace))
+        asyncio.run(_serve(require(parsed.cluster), parsed.namespace, parsed.name))
     except DevclusterError as error:
         sys.exit(f"error: {error}")
 

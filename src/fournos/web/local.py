@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from aiohttp import web
 
@@ -62,11 +62,9 @@ class OwnRights:
 class Loopback:
     """The only person of `fournos web`."""
 
-    def __init__(self, viewer: Viewer, *, token: str = "", path: str = "/") -> None:
-        """`path` is where the printed address leads to."""
-        self.token = token or secrets.token_urlsafe(32)
+    def __init__(self, viewer: Viewer) -> None:
+        self.token = secrets.token_urlsafe(32)
         self._viewer = viewer
-        self._path = path
 
     def routes(self) -> list[web.RouteDef]:
         return [web.get("/open/{token}", self._open)]
@@ -83,7 +81,7 @@ class Loopback:
             raise LoginNeededError(
                 "This address is of an earlier `fournos web`: open the one it printed last.", ""
             )
-        response = web.Response(status=303, headers={"Location": self._path})
+        response = web.Response(status=303, headers={"Location": "/"})
         response.set_cookie(_cookie(request), self.token, httponly=True, samesite="Lax", path="/")
         return response
 
@@ -134,19 +132,10 @@ class LocalOptions:
     clusters_namespace: str = "hearth"
     port: int = PORT
     """0: a free one."""
-    path: str = "/"
     owner: str = ""
 
 
-class Login(Protocol):
-    """Makes what admits the person."""
-
-    def __call__(self, viewer: Viewer, *, path: str) -> Loopback: ...
-
-
-async def serve(
-    api: Api, options: LocalOptions, opened: Callable[[str], None], *, login: Login = Loopback
-) -> None:
+async def serve(api: Api, options: LocalOptions, opened: Callable[[str], None]) -> None:
     """Serves until cancelled.  `opened` is called once with the address to open.
 
     Raises KubeError if the API server does not answer, and OSError if the port is in use.
@@ -161,7 +150,7 @@ async def serve(
         client = AsyncClient(api=api, namespace=options.namespace, owner=options.owner or None, patience=0)
         viewer = Viewer("you", caches, client, OwnRights(api, SystemClock().monotonic), "own")
         site = Site(caches, "" if everywhere else options.namespace, options.clusters_namespace)
-        await _run(site, login(viewer, path=options.path), options, opened)
+        await _run(site, Loopback(viewer), options, opened)
 
 
 async def _run(site: Site, people: Loopback, options: LocalOptions, opened: Callable[[str], None]) -> None:

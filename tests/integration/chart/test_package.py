@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tarfile
 from pathlib import Path
 
@@ -21,20 +20,17 @@ def output(helm: Path, *words: str | Path) -> str:
 
 
 def contents(package: Path) -> dict[str, bytes]:
-    """Name → content, in the order of the archive."""
+    """Name → content."""
     with tarfile.open(package) as archive:
         return {entry.name: archive.extractfile(entry).read() for entry in archive}  # type: ignore[union-attr]
 
 
 def test_it_is_what_helm_packs(helm: Path, tmp_path: Path) -> None:
-    chart = Path(shutil.copytree(ROOT / CHART, tmp_path / "chart"))
-    (chart / "templates" / ".web.yaml.swp").write_text("")
-    output(helm, "package", chart, "--destination", tmp_path)
+    output(helm, "package", ROOT / CHART, "--destination", tmp_path)
     (by_helm,) = tmp_path.glob("fournos-*.tgz")
     ours = tmp_path / "ours.tgz"
-    pack(chart, ours, made=1_700_000_000, repository=IMAGE)
+    pack(ROOT / CHART, ours, made=1_700_000_000, repository=IMAGE)
     packed, expected = contents(ours), contents(by_helm)
-    assert list(packed)[:3] == list(expected)[:3]
     # Helm writes this file anew, with its keys in another order.
     described = [yaml.safe_load(files.pop("fournos/Chart.yaml")) for files in (packed, expected)]
     assert described[0] == described[1]

@@ -70,7 +70,7 @@ async def page(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Page]:
     api: Any = Own()
     api.server.create(FOURNOS_JOB, JOB)
     printed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(serve(api, LocalOptions(NS, port=0, path="/jobs"), printed.set_result))
+    serving = asyncio.create_task(serve(api, LocalOptions(NS, port=0), printed.set_result))
     async with asyncio.timeout(120):
         await asyncio.wait((serving, printed), return_when=asyncio.FIRST_COMPLETED)
     async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as browser:
@@ -87,7 +87,7 @@ async def test_the_printed_address_leads_to_the_page_and_nothing_else_does(page:
     for wrong in ("/open/x", "/open/%C3%A9", page.address.path[:-1]):
         assert (await page.get(wrong))[0] == 401 and not len(page.browser.cookie_jar), wrong
     async with page.browser.get(page.address, allow_redirects=False) as answer:
-        assert (answer.status, answer.headers["Location"]) == (303, "/jobs")
+        assert (answer.status, answer.headers["Location"]) == (303, "/")
         cookie = answer.headers["Set-Cookie"]
         assert "HttpOnly" in cookie and "SameSite=Lax" in cookie and "Domain" not in cookie
     status, text = await page.get("/jobs")
