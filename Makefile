@@ -19,7 +19,7 @@ FUZZ_MINUTES ?= 60
 # Minutes of the load in `make soak`.
 SOAK_MINUTES ?= 30
 SOAK_PARTS = jobs,schedules,clusters,appwrappers,miniclusters
-SOAK_RESULTS = $(patsubst %,bench/results/%.json,soak failover outage)
+SOAK_RESULTS = $(patsubst %,bench/results/%.json,soak failover)
 
 # yes: clusters that tests bring up stay for the next run.  no: none of this checkout's stays.
 KEEP_CLUSTERS ?= yes
@@ -186,9 +186,8 @@ bench-check: $(STAMP) ## Measure the ceiling and failovers, and compare their ra
 	@$(PYTHON) -m bench check bench/results/ceiling.json bench/results/failover.json
 
 soak: $(STAMP) ## Short jobs without a pause, failovers, outages, a start (SOAK_MINUTES: default 30)
-	@$(PYTHON) -m bench soak --minutes $(SOAK_MINUTES) --kill-every 10 --enable $(SOAK_PARTS) --json bench/results/soak.json
+	@$(PYTHON) -m bench soak --minutes $(SOAK_MINUTES) --kill-every 10 --outages 60 --enable $(SOAK_PARTS) --json bench/results/soak.json
 	@$(PYTHON) -m bench failover --kills 20 --graceful 20 --json bench/results/failover.json
-	@$(PYTHON) -m bench outage --seconds 60 --json bench/results/outage.json
 	@$(PYTHON) -m bench start --jobs 2000 --json bench/results/start.json
 	@$(PYTHON) -m bench check $(SOAK_RESULTS)
 

@@ -22,7 +22,6 @@ from bench import (
     failover,
     history,
     lifecycle,
-    outage,
     report,
     soak,
     start,
@@ -118,16 +117,6 @@ PARTS: Final = {
             **_LOAD,
         },
     ),
-    "outage": Part(
-        "the API server hangs or is gone, under load",
-        outage.measure,
-        {
-            "seconds": (20.0, "how long each lasts"),
-            "hows": (",".join(outage.HOWS), "how it is away"),
-            "window": (10.0, "seconds in which requests are counted"),
-            **_LOAD,
-        },
-    ),
     "start": Part(
         "the start of an operator beside many live jobs", start.measure, {"jobs": (1000, "live jobs")}
     ),
@@ -138,6 +127,8 @@ PARTS: Final = {
             "minutes": (10.0, "how long"),
             "every": (5.0, "seconds between samples"),
             "kill_every": (0.0, "minutes between kills of the leader; 0: none"),
+            "outages": (0.0, "seconds for which the API server then hangs, and is gone; 0: none"),
+            "window": (10.0, "seconds in which requests are counted before and after them"),
             "enable": ("jobs", "parts of the operator"),
             **_LIVE,
             **_LOAD,

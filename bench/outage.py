@@ -1,4 +1,4 @@
-"""Measures an outage of the API server under a load of short jobs: it hangs (`stopped`) or ends (`killed`).
+"""An outage of the API server under a load of short jobs: it hangs (`stopped`) or ends (`killed`).
 
 While it is away no run ends and no job is submitted.  A replica that ends meanwhile, because it cannot keep
 its Lease, is started again, and so is a component of the cluster.
@@ -9,19 +9,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import Final
 
 from bench.machine import until
 from bench.operator import Usage
-from bench.replicas import Replicas, replicas
-from bench.report import Result
-from bench.rig import Rig, new_rig
-from bench.stream import LIVE_PER_SLOT, Record, Stream
+from bench.replicas import Replicas
+from bench.rig import Rig
+from bench.stream import Record, Stream
 from devcluster import Cluster
 from fournos.engine.kube.errors import KubeError
 
@@ -59,48 +57,6 @@ class Outage:
     @property
     def meanwhile_ratio(self) -> float:
         return self.requests_meanwhile / self.requests_before if self.requests_before else float("inf")
-
-
-@dataclass(frozen=True, slots=True)
-class Outages(Result):
-    outages: list[Outage]
-    doubles: list[str]
-    failed: list[str]
-
-    def quotients(self) -> dict[str, float]:
-        """Returns requests during and after each outage over those before."""
-        meanwhile = {f"{each.how}.meanwhile": each.meanwhile_ratio for each in self.outages}
-        after = {f"{each.how}.requests": each.requests_ratio for each in self.outages}
-        return {**meanwhile, **after}
-
-    def wrong(self) -> dict[str, Sequence[str]]:
-        return {"doubles": self.doubles, "failed": self.failed}
-
-
-async def measure(
-    name: str,
-    *,
-    seconds: float,
-    hows: str,
-    slots: int,
-    rate: float,
-    window: float,
-    directory: Path,
-    keep: bool,
-) -> Outages:
-    """Takes the API server of a new cluster `name` away, once in each way of `hows`, for `seconds`.
-
-    The load is LIVE_PER_SLOT jobs for each slot; `window` is for how many seconds requests are counted.
-
-    Raises TimeoutError if the load does not become steady again.
-    """
-    async with AsyncExitStack() as stack:
-        rig = await stack.enter_async_context(new_rig(name, quotas={"bench-1": slots}, keep=keep))
-        group = await stack.enter_async_context(replicas(rig.cluster.kubeconfig_path, directory, 1))
-        stream = Stream(rig.client, live=slots * LIVE_PER_SLOT, ends_per_second=rate)
-        async with group.kept(), stream.flowing(slots):
-            outages = [await suffer(rig, group, stream, how, seconds, window) for how in hows.split(",")]
-    return Outages(outages, stream.record.doubles, stream.record.failed)
 
 
 async def suffer(

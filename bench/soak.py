@@ -1,4 +1,4 @@
-"""Runs short jobs without a pause and samples what must stay flat; on request it kills leaders meanwhile."""
+"""Runs short jobs without a pause and samples what must stay flat; on request with kills and outages."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any, Final
 from bench.failover import REPLICAS, Handover, hand_over
 from bench.machine import background, memory, open_files, until
 from bench.operator import operator, samples
+from bench.outage import HOWS, Outage, suffer
 from bench.replicas import Replicas, replicas
 from bench.report import Result
 from bench.rig import NAMESPACE, Rig, new_rig
@@ -72,6 +73,8 @@ class Soak(Result):
     failed: list[str]
     late: list[str]
     orphans: list[str]
+    outages: list[Outage]
+    """Those of the API server, after all that is counted above."""
 
     def to_json(self) -> dict[str, Any]:
         content = Result.to_json(self)
@@ -92,6 +95,8 @@ class Soak(Result):
                 f"{name}.rss": growth([each.beside[name] for each in self.samples])
                 for name in self.samples[0].beside
             },
+            **{f"{each.how}.meanwhile": each.meanwhile_ratio for each in self.outages},
+            **{f"{each.how}.requests": each.requests_ratio for each in self.outages},
         }
 
     def wrong(self) -> dict[str, Sequence[str]]:
@@ -134,6 +139,8 @@ async def measure(
     rate: float,
     every: float,
     kill_every: float,
+    outages: float,
+    window: float,
     enable: str,
     directory: Path,
     keep: bool,
@@ -141,7 +148,8 @@ async def measure(
     """Runs `rate` ends a second beside `live` jobs for `minutes` on a new cluster `name`, with a page.
 
     `every` seconds a sample is taken and printed.  `kill_every` minutes the leader is killed; 0: not.
-    `enable` is what the operator runs, `jobs` among it; the load is jobs.
+    `outages` is how long the API server then hangs, and is gone: 0: not; `window` is for how many seconds its
+    requests are counted before and after.  `enable` is what the operator runs, `jobs` among it.
     """
     number = REPLICAS if kill_every else 1
     async with AsyncExitStack() as stack:
@@ -161,6 +169,10 @@ async def measure(
             handovers = await _load(group, stream, minutes * _MINUTE, kill_every * _MINUTE)
             # A sample takes seconds on a busy machine.
             await until(lambda: len(steady(taken)) >= _PARTS, every=every)
+            counted, late = [*taken], [*stream.record.late]
+            waits = [wait for _, wait in stream.record.waits]
+            hows = HOWS if outages else ()
+            suffered = [await suffer(rig, group, stream, how, outages, window) for how in hows]
         orphans = await _orphans(stream, _COLLECTED_WITHIN + live / _COLLECTED_A_SECOND)
     record = stream.record
     return Soak(
@@ -168,14 +180,15 @@ async def measure(
         live,
         slots,
         rate,
-        taken,
+        counted,
         handovers,
-        [wait for _, wait in record.waits],
+        waits,
         record.ends,
         record.doubles,
         record.failed,
-        record.late,
+        late,
         orphans,
+        suffered,
     )
 
 

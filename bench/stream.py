@@ -30,8 +30,6 @@ LATE: Final = 30.0
 """Seconds after the end of a run within which the job must show it."""
 _AGAIN: Final = 0.2
 """Seconds until a step is tried again that a failing API server refused."""
-LIVE_PER_SLOT: Final = 2
-"""So that half of the jobs of a load wait for quota."""
 _AT_ONCE: Final = 8
 """Jobs that are submitted together.  The API server lets an administrator take all of its time."""
 _FULL_WITHIN: Final = 60.0

@@ -17,8 +17,7 @@ JOBS, TABS = 5, 20
 PARTS: dict[str, dict[str, Any]] = {
     "lifecycle": {"jobs": JOBS},
     "failover": {"kills": 0, "graceful": 1},
-    "outage": {"seconds": 2, "window": 2, "hows": "stopped"},
-    "soak": {"minutes": 0.1, "live": 20, "every": 0.5},
+    "soak": {"minutes": 0.1, "live": 20, "every": 0.5, "outages": 2, "window": 2},
     "web": {"jobs": 200, "reads": 2, "tabs": TABS, "seconds": 5},
 }
 """In an order in which the jobs that one leaves do not change what the next counts and shows."""
@@ -100,15 +99,10 @@ def test_a_leader_that_ends_as_told_hands_over_at_once_and_nothing_happens_twice
     assert (found["doubles"], found["failed"]) == ([], [])
 
 
-def test_an_api_server_that_hangs_loses_and_doubles_no_job(numbers: dict[str, Any]) -> None:
-    found = numbers["outage"]
-    assert [each["how"] for each in found["outages"]] == ["stopped"]
-    assert all(each["requests_before"] > 0 and each["steady"] > 0 for each in found["outages"])
-    assert (found["doubles"], found["failed"]) == ([], [])
-
-
 def test_a_soak_samples_what_must_stay_flat_and_writes_a_report(numbers: dict[str, Any]) -> None:
     found = numbers["soak"]
     assert len(found["samples"]) >= 3
     assert all(sample["files"] > 0 and sample["rss"] > 0 for sample in found["samples"])
+    assert [each["how"] for each in found["outages"]] == ["stopped", "killed"]
+    assert all(each["requests_before"] > 0 and each["steady"] > 0 for each in found["outages"])
     assert (found["doubles"], found["failed"], found["orphans"]) == ([], [], [])

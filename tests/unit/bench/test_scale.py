@@ -12,7 +12,7 @@ from bench.__main__ import PARTS, _arguments
 from bench.ceiling import Cost, ratios
 from bench.failover import Failover, Handover, gap
 from bench.operator import Usage
-from bench.outage import Outage, Outages, calls_between, settled
+from bench.outage import Outage, calls_between, settled
 from bench.published_operators import PUBLISHED
 from bench.soak import Sample, Soak, growth, p99
 from bench.upstream import OURS, THEIRS, Beside, Turn
@@ -75,16 +75,6 @@ def test_a_load_is_steady_after_three_usual_waits_in_a_row() -> None:
     assert settled([*waits, (15.0, 0.3)], since=10.0, usual=0.1) == 15.0
 
 
-def test_requests_after_an_outage_count_beside_those_before() -> None:
-    outages = Outages([Outage("webhook", 60, 200, 50.0, 300, 1.0, 5.0, 0)], [], ["job-1 is Failed"])
-    assert outages.ratios() == {
-        "webhook.meanwhile": 0.25,
-        "webhook.requests": 1.5,
-        "doubles": 0.0,
-        "failed": 1.0,
-    }
-
-
 def test_this_operator_counts_beside_a_published_one() -> None:
     turns = [
         Turn("fournos", "1", cost(OURS, 4, 100), 2.0),
@@ -141,6 +131,7 @@ SOAK = Soak(
     failed=["stream-7 is <Failed>"],
     late=[],
     orphans=[],
+    outages=[Outage("killed", 60, 200, 50.0, 300, 1.0, 5.0, 0)],
 )
 
 
@@ -148,3 +139,4 @@ def test_a_soak_compares_the_longest_leader_with_itself_and_the_history_over_the
     found = SOAK.ratios()
     assert (found["rss"], found["history.rss"]) == (1.05, 1105 / 1090)
     assert (found["failed"], found["doubles"]) == (1.0, 0.0)
+    assert (found["killed.meanwhile"], found["killed.requests"]) == (0.25, 1.5)
