@@ -15,15 +15,6 @@ from devcluster.versions import DEFAULT, SETS, VARIABLE
 
 ROOT = Path(__file__).resolve().parents[1]
 (OTHER,) = SETS.keys() - {DEFAULT}
-KUEUES_OWN = (
-    "test_differences.py::test_kueue_took_the_first_with_quota",
-    "test_differences.py::test_kueue_copied_owners_and_finalizers",
-    "test_differences.py::test_kueue_kept_what_its_worker_evicts",
-    "test_differences.py::test_kueue_deleted_what_others_made",
-    "test_differences_workers.py::test_kueue_counted_from_its_last_look",
-    "test_differences_workers.py::test_kueue_never_gave_up_without_a_worker",
-)
-"""What its adapter for other clusters did before 0.19, where it does something else since."""
 WITHOUT_PODS = (
     "tests/integration/test_samples.py",
     "tests/integration/test_kueue_reasons.py",
@@ -34,7 +25,6 @@ WITHOUT_PODS = (
     "tests/integration/miniclusters/test_objects.py",
     "tests/integration/clusters/test_hub.py::test_the_life_of_a_cluster",
     "tests/integration/multikueue/test_dispatch.py",
-    *(f"tests/integration/multikueue/{name}" for name in KUEUES_OWN),
     "tests/integration/multikueue/test_fournosjobs.py",
 )
 WITH_PODS = (

@@ -10,5 +10,4 @@ from devcluster.versions import chosen
 
 _KUEUE: Final = tuple(int(part) for part in chosen().kueue.removeprefix("v").split(".")[:2])
 
-BEFORE_019: Final = pytest.mark.skipif(_KUEUE >= (0, 19), reason="this Kueue is not older than 0.19")
 SINCE_019: Final = pytest.mark.skipif(_KUEUE < (0, 19), reason="this Kueue is older than 0.19")

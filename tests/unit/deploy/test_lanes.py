@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dev import second_set
 from dev.lanes import NOTHING_SELECTED, commands, exit_code, run
 
 
@@ -25,6 +26,13 @@ def test_each_lane_is_a_pytest_with_the_same_arguments() -> None:
         "rest": [sys.executable, "-u", "-m", "pytest", "tests/d", "-k", "a or b", "--", "-x"],
     }
     assert commands(["rest=tests/d", "--"]) == commands(["rest=tests/d"])
+
+
+@pytest.mark.parametrize("named", [*second_set.WITHOUT_PODS, *second_set.WITH_PODS])
+def test_each_test_of_the_second_set_exists(named: str) -> None:
+    """`make test-versions` runs them, and nothing else looks at their names."""
+    path, _, test = named.partition("::")
+    assert f"def {test}" in (second_set.ROOT / path).read_text()
 
 
 @pytest.mark.parametrize(
