@@ -14,8 +14,9 @@ from sqlalchemy import Connection, text
 
 from fournos.client.errors import NotAllowedError, RefusedError
 from fournos.client.history import AsyncHistory
+from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client
-from fournos.engine.kube.credentials import Credentials, FixedIdentity, Proof
+from fournos.engine.kube.credentials import Credentials
 from fournos.history.artifacts import ArtifactLimits
 from fournos.history.blobs import open_blobs
 from fournos.history.records import ALL_RUNS, NO_RUNS, Ending, Identity, Record, Run, Scope

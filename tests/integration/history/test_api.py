@@ -28,7 +28,7 @@ from fournos.history.records import Document
 from tests.integration.conftest import PLURALS, Server
 from tests.integration.history import test_recorder
 from tests.integration.history.test_recorder import HOME, ROOT, a_task, recorder
-from tests.integration.jobs.stage import Stage
+from tests.integration.jobs.stage import JobStage
 from tests.waiting import free_port, until
 
 account, cluster, kubeconfig, stage = (
@@ -57,7 +57,7 @@ tests:
 class Reached:
     """The API, and how it is reached."""
 
-    stage: Stage
+    stage: JobStage
     server: Server
     kubeconfig: Path
     direct: str
@@ -114,7 +114,7 @@ async def published(server: Server, kubeconfig: Path, account: str) -> AsyncIter
 
 @pytest.fixture
 async def reached(
-    stage: Stage,
+    stage: JobStage,
     server: Server,
     kubeconfig: Path,
     account: str,
@@ -227,7 +227,7 @@ async def fournos(kubeconfig: Path, *words: object) -> str:
     return out.decode()
 
 
-async def a_pod(stage: Stage) -> Any:
+async def a_pod(stage: JobStage) -> Any:
     task = await stage.get(TASK_RUN, "job-run")
     owner = {
         "apiVersion": TASK_RUN.api_version,

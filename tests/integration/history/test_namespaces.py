@@ -10,7 +10,7 @@ from tests.integration.conftest import Server
 from tests.integration.history import test_api
 from tests.integration.history.test_api import PATHS, SLICE, delete_namespace, namespace_gone
 from tests.integration.history.test_recorder import recorder
-from tests.integration.jobs.stage import Stage
+from tests.integration.jobs.stage import JobStage
 from tests.waiting import free_port, until
 
 account, cluster, kubeconfig, published, stage = (
@@ -23,7 +23,7 @@ account, cluster, kubeconfig, published, stage = (
 
 
 async def test_namespaces_are_deleted_while_the_store_is_away(
-    stage: Stage,
+    stage: JobStage,
     server: Server,
     kubeconfig: Path,
     account: str,

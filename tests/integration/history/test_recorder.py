@@ -25,7 +25,7 @@ from tests.history import a_run, ended
 from tests.integration.conftest import PLURALS, Server
 from tests.integration.jobs import conftest as jobs_stage
 from tests.integration.jobs.operator import Operator
-from tests.integration.jobs.stage import Stage
+from tests.integration.jobs.stage import JobStage
 
 ROOT = Path(__file__).resolve().parents[3]
 HOME = "fournos-history"
@@ -76,7 +76,7 @@ def recorder(
 
 
 async def test_a_confirmed_change_is_an_event_of_its_job(
-    stage: Stage, kubeconfig: Path, account: str, tmp_path: Path
+    stage: JobStage, kubeconfig: Path, account: str, tmp_path: Path
 ) -> None:
     await stage.submit("job")
     # The recorder records this job, too: its row has to stay one of the series.
@@ -130,7 +130,7 @@ async def test_a_confirmed_change_is_an_event_of_its_job(
 
 
 async def test_a_recorder_that_cannot_open_its_database_is_not_ready(
-    stage: Stage, kubeconfig: Path, account: str, tmp_path: Path
+    stage: JobStage, kubeconfig: Path, account: str, tmp_path: Path
 ) -> None:
     volume = tmp_path / "volume"
     volume.touch()  # not a directory: no permission keeps root from opening it
@@ -144,7 +144,7 @@ async def test_a_recorder_that_cannot_open_its_database_is_not_ready(
     assert f"the store of the history does not answer: {reason}" in process.log.read_text()
 
 
-async def a_task(stage: Stage, run: Obj) -> None:
+async def a_task(stage: JobStage, run: Obj) -> None:
     """A TaskRun of the run as Tekton writes it, whose step has started."""
     name, now = run["metadata"]["name"], format_time(datetime.now(UTC))
     labels = {**run["metadata"]["labels"], "tekton.dev/pipelineRun": name, "tekton.dev/pipelineTask": "run"}
@@ -177,7 +177,7 @@ async def a_task(stage: Stage, run: Obj) -> None:
 
 
 async def test_a_job_is_recorded_to_its_end(
-    stage: Stage,
+    stage: JobStage,
     kubeconfig: Path,
     account: str,
     tmp_path: Path,
