@@ -320,6 +320,14 @@ def test_argo_deploys_everything_with_the_history_in_use() -> None:
     namespaces = {name for kind, _, name in keys if kind == "Namespace"}
     others = {namespace for _, namespace, _ in keys if namespace} - namespaces
     assert others == {"hearth", "kube-system"}  # of Hearth's Application, and of Kubernetes
+    assert {name for kind, _, name in keys if kind == "Deployment"} == {
+        "fournos",
+        "appwrapper-controller-manager",
+        "operator-controller-manager",
+        "fournos-frameworks",
+        "fournos-history",
+        "fournos-web",
+    }
     enabled = [
         item["metadata"]["name"]
         for item in objects
@@ -328,3 +336,27 @@ def test_argo_deploys_everything_with_the_history_in_use() -> None:
         if {"name": "FOURNOS_HISTORY_ENABLED", "value": "true"} in container["env"]
     ]
     assert enabled == ["fournos"]
+    hearth = yaml.safe_load((ROOT / "argocd" / "app-hearth.yaml").read_text())
+    for path in hearth["spec"]["source"]["directory"]["include"].strip("{}").split(","):
+        for one in manifests.parse((ROOT / "deploy" / path).read_text()):
+            assert (one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) not in keys
+
+
+@pytest.mark.usefixtures("kubeconfig")
+def test_what_operators_write_is_neither_compared_nor_put_back_by_argo() -> None:
+    found = rendered("argocd/fournos")
+    spec = yaml.safe_load((ROOT / "argocd" / "app-fournos.yaml").read_text())["spec"]
+    assert "RespectIgnoreDifferences=true" in spec["syncPolicy"]["syncOptions"]
+    ignored = {entry["kind"]: entry for entry in spec["ignoreDifferences"]}
+    assert len(ignored) == len(spec["ignoreDifferences"]) and set(ignored) <= {one["kind"] for one in found}
+    for one in found:
+        if one["kind"] == "Secret":
+            assert not {"data", "stringData"} & set(one), one["metadata"]["name"]
+            assert ignored["Secret"]["jsonPointers"] == ["/data"]
+        elif one["kind"].endswith("WebhookConfiguration"):
+            expressions = ignored[one["kind"]]["jqPathExpressions"]
+            assert expressions == [".webhooks[]?.clientConfig.caBundle"]
+        elif one["kind"] == "APIService":
+            assert ignored["APIService"]["jsonPointers"] == ["/spec/caBundle"]
+        elif "aggregationRule" in one:
+            assert "rules" in ignored["ClusterRole"]["jqPathExpressions"][0]
