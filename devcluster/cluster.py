@@ -8,7 +8,7 @@ import signal
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from devcluster import namespaces, state
 from devcluster.errors import DevclusterError, NotSupportedError
@@ -186,52 +186,35 @@ def stop(name: str, *, progress: Progress) -> bool:
     return True
 
 
+class Shape(TypedDict, total=False):
+    """What a native cluster may have beside its name; see ClusterSpec."""
+
+    profile: Profile
+    without: Collection[str]
+    kueue_config: Mapping[str, Any]
+    controllers: str
+    durable: bool
+
+
+def _native(name: str, shape: Shape) -> ClusterSpec:
+    without, config = frozenset(shape.get("without", ())), dict(shape.get("kueue_config", {}))
+    parts = {**shape, "without": without, "kueue_config": config}
+    return ClusterSpec(name=name, **parts)  # type: ignore[arg-type]
+
+
 def up(
-    name: str,
-    *,
-    profile: Profile = "full",
-    without: Collection[str] = (),
-    kueue_config: Mapping[str, Any] | None = None,
-    controllers: str | None = None,
-    durable: bool = False,
-    recreate: bool = False,
-    progress: Progress | None = None,
+    name: str, *, recreate: bool = False, progress: Progress | None = None, **shape: Unpack[Shape]
 ) -> Cluster:
     """Brings a native cluster up as `start` does; with `recreate` always anew. Raises DevclusterError."""
-    spec = ClusterSpec(
-        name=name,
-        profile=profile,
-        without=frozenset(without),
-        kueue_config=dict(kueue_config or {}),
-        controllers=controllers,
-        durable=durable,
-    )
-    return start(spec, progress=progress or Progress(), recreate=recreate)
+    return start(_native(name, shape), progress=progress or Progress(), recreate=recreate)
 
 
-def ensure(
-    name: str,
-    *,
-    profile: Profile = "full",
-    without: Collection[str] = (),
-    kueue_config: Mapping[str, Any] | None = None,
-    controllers: str | None = None,
-    durable: bool = False,
-    progress: Progress | None = None,
-) -> Cluster:
+def ensure(name: str, *, progress: Progress | None = None, **shape: Unpack[Shape]) -> Cluster:
     """Returns the cluster of this name if it is healthy and has this shape, otherwise a new one.
 
     If a control plane differs in Kueue's configuration alone, only its Kueue is started anew.
     """
-    progress = progress or Progress()
-    spec = ClusterSpec(
-        name=name,
-        profile=profile,
-        without=frozenset(without),
-        kueue_config=dict(kueue_config or {}),
-        controllers=controllers,
-        durable=durable,
-    )
+    progress, spec = progress or Progress(), _native(name, shape)
     with file_lock(state.lock_path(name), limit=_BUSY_LIMIT, what=f"Cluster {name}"):
         earlier = state.load(name)
         if earlier is not None and differs_in_kueue_alone(earlier, spec) and healthy(earlier):
