@@ -7,6 +7,7 @@ import copy
 import difflib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 import yaml
@@ -16,13 +17,14 @@ from fournos.api.kinds import FOURNOS_JOB, PIPELINE
 from fournos.api.slots import GPU_PREFIX
 from fournos.engine.api.rules import Violation
 from fournos.engine.api.schema_readers import takes_texts
+from fournos.engine.api.values import quantity_of
 from fournos.engine.kube.errors import KubeError, NotFoundError
 from fournos.engine.kube.formats import dump as dump
 from fournos.engine.kube.formats import load_all as load_all
 from fournos.engine.kube.formats import yaml_problem
 from fournos.engine.kube.resource import Key, Obj, Resource
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
-from fournos.engine.queueing.observe import covered
+from fournos.engine.queueing.observe import quotas_of
 from fournos.insight.errors import ManifestError, refusal
 from fournos.insight.source import Source, or_error
 from fournos.insight.values import name_of, spec_of
@@ -239,27 +241,43 @@ async def _gpus(source: Source, spec: Obj) -> list[Violation]:
     if not requested or spec.get("clusterless"):
         return []
     listed = await or_error(source.list(CLUSTER_QUEUE))
-    gpu_types = {
-        resource.removeprefix(GPU_PREFIX)
-        for queue in (() if isinstance(listed, KubeError) else listed.items)
-        for resource in covered(queue)
-        if resource.startswith(GPU_PREFIX)
-    }
-    return [
-        _violation(field, "GPU type", gpu_type, gpu_types)
-        for field, gpu_type in requested
-        if gpu_types and gpu_type not in gpu_types
-    ]
+    largest = _largest(() if isinstance(listed, KubeError) else listed.items)
+    violations = []
+    for field, gpu_type, gpus in requested:
+        most = largest.get(gpu_type)
+        if largest and gpu_type not in largest:
+            violations.append(_violation(f"{field}.gpuType", "GPU type", gpu_type, largest))
+        elif most is not None and gpus > most:
+            text = f"no cluster has more than {most:f} of {gpu_type}"
+            violations.append(Violation(f"{field}.gpuCount", text, UNKNOWN))
+    return violations
 
 
-def _wanted(hardware: object) -> Iterator[tuple[str, str]]:
-    """Yields field and GPU type of what a job asks for, and of its alternatives."""
+def _largest(queues: Iterable[Obj]) -> dict[str, Decimal | None]:
+    """Returns GPU type → the largest quota that a cluster has of it; None where more can be borrowed."""
+    largest: dict[str, Decimal | None] = {}
+    for queue in queues:
+        borrows = bool(spec_of(queue).get("cohortName"))
+        for (_, resource), quota in quotas_of(queue):
+            if not resource.startswith(GPU_PREFIX):
+                continue
+            gpu_type = resource.removeprefix(GPU_PREFIX)
+            most = largest.get(gpu_type, Decimal(0))
+            nominal = quantity_of(quota.get("nominalQuota") or 0)
+            largest[gpu_type] = None if borrows or most is None else max(most, nominal)
+    return largest
+
+
+def _wanted(hardware: object) -> Iterator[tuple[str, str, int]]:
+    """Yields field, GPU type and number of what a job asks for, and of its alternatives."""
     if not isinstance(hardware, dict):
         return
-    if hardware.get("gpuType"):
-        yield "spec.hardware.gpuType", str(hardware["gpuType"])
+    asked = {"spec.hardware": hardware}
     for place, alternative in enumerate(hardware.get("alternatives") or ()):
-        yield f"spec.hardware.alternatives[{place}].gpuType", str(alternative.get("gpuType"))
+        asked[f"spec.hardware.alternatives[{place}]"] = alternative
+    for field, wanted in asked.items():
+        if wanted.get("gpuType"):
+            yield field, str(wanted["gpuType"]), int(wanted.get("gpuCount") or 0)
 
 
 def _violation(field: str, noun: str, name: str, existing: Collection[str]) -> Violation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -13,7 +14,7 @@ from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError, NotF
 from fournos.engine.kube.resource import Obj, key_of
 from fournos.engine.queueing.observe import covered
 from fournos.engine.queueing.podsets import queue_name
-from fournos.engine.queueing.workload import LEGACY, TOPOLOGY, QueueState, named_reason, view
+from fournos.engine.queueing.workload import TOPOLOGY, QueueState, named_reason, view
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts
 from fournos.insight.quota import (
@@ -66,9 +67,11 @@ REASONS: Final[Mapping[str, KueueReason]] = {
 }
 """Reasons that name no quota: what is free and what is asked for does not explain them."""
 
-_WAITING_FOR_QUOTA: Final = frozenset({"WaitingForQuota", "PendingEvaluation"})
-_UNUSED_QUOTA_MESSAGE: Final = "insufficient unused quota"
-"""Kueue's words for quota that others hold; of more than the maximum it says "insufficient quota"."""
+_UNUSED: Final = re.compile(r"insufficient unused quota for (\S+) in flavor ([^\s,]+)")
+"""Kueue's words for quota that others hold; of more than the maximum it says "insufficient quota".
+
+It says one of them of each flavor, for the first resource that is short there.
+"""
 
 
 def kueue_reason(name: str, workload: Obj, because: tuple[str, ...]) -> Explanation | None:
@@ -83,12 +86,12 @@ def kueue_reason(name: str, workload: Obj, because: tuple[str, ...]) -> Explanat
     return None
 
 
-def waits_for_quota(workload: Obj) -> bool:
-    """True if Kueue says that the Workload waits for quota: then it can be admitted once quota is free."""
-    queue = view(workload)
-    if queue.reason in LEGACY:
-        return _UNUSED_QUOTA_MESSAGE in queue.message
-    return queue.reason in _WAITING_FOR_QUOTA
+def counted_otherwise(quota: Quota, workload: Obj) -> bool:
+    """True if Kueue waits for what could never be had, as the ClusterQueue and the Workload are read here."""
+    unused = set(_UNUSED.findall(view(workload).message))
+    if quota.uncovered:  # Kueue may be configured to leave such resources out
+        return bool(unused)
+    return any((line.resource, line.flavor) in unused for line in quota.lines if not line.possible)
 
 
 def not_counted(workload: Obj) -> tuple[str, ...]:
@@ -131,7 +134,7 @@ def short(
     base = Explanation("", because, (), here, quota, ahead, len(facts.line))
     rooms = (f"{flavor} has room now: submit it with --set cluster={flavor}" for flavor in quota.elsewhere)
     elsewhere = () if words else tuple(rooms)
-    if quota.never and not quota.closed and waits_for_quota(workload):
+    if quota.never and not quota.closed and counted_otherwise(quota, workload):
         return replace(base, verdict=otherwise_counted(name), advice=elsewhere)
     if quota.never:
         base = replace(base, because=(*because, *not_counted(workload)))

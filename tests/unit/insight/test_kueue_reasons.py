@@ -141,6 +141,15 @@ def test_a_pod_asks_for_what_the_scheduler_counts(pod: Obj, asks: dict[str, Any]
     assert requests(waiting("Pending", "", pod)) == {name: Decimal(value) for name, value in asks.items()}
 
 
+@pytest.mark.parametrize("reason", ["Pending", "WaitingForQuota"])
+def test_never_is_said_although_kueue_names_a_slot_that_is_used_first(reason: str) -> None:
+    """Of each flavor Kueue names one resource: the GPUs that no cluster has are hidden behind the slot."""
+    text = f"insufficient unused quota for {SLOT} in flavor cluster-1, 1 more needed"
+    asked = {"containers": [container({SLOT: "1", GPU: "16"})]}
+    for explanation in explained(waiting(reason, text, asked)):
+        assert "can never be admitted: it asks for 16" in explanation.verdict, explanation.verdict
+
+
 def test_what_kueue_has_counted_replaces_the_templates() -> None:
     """Excluded and transformed resources, and partial admission."""
     counted = {"resourceRequests": [{"name": "main", "resources": {GPU: "6"}}]}

@@ -67,6 +67,16 @@ async def test_what_does_not_exist_is_named_with_a_near_name(api: Api, spec: Any
     assert await said(api, **spec) == [text]
 
 
+async def test_more_gpus_than_any_cluster_has_are_refused(api: Api) -> None:
+    text = "spec.hardware.gpuCount: no cluster has more than 8 of a100"
+    assert await said(api, hardware={"gpuType": "a100", "gpuCount": 8}) == []
+    assert await said(api, hardware={"gpuType": "a100", "gpuCount": 16}) == [text]
+    wanted = {"gpuType": "a100", "gpuCount": 1, "alternatives": [{"gpuType": "a100", "gpuCount": 9}]}
+    assert await said(api, hardware=wanted) == [text.replace("hardware", "hardware.alternatives[0]")]
+    api.add(CLUSTER_QUEUE, cluster_queue(spec={"cohortName": "all"}))
+    assert await said(api, hardware={"gpuType": "a100", "gpuCount": 16}) == [], "it may be borrowed"
+
+
 async def test_several_at_once(api: Api) -> None:
     assert len(await said(api, cluster="x", pipeline="y", hardware={"gpuType": "z"})) == 3
 
