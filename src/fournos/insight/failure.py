@@ -13,7 +13,7 @@ from fournos.engine.api.conditions import condition
 from fournos.engine.kube.resource import Key, Obj, key_of, owner_uids, uid_of
 from fournos.insight.children import RUN_LABEL, TASK_LABEL, Children, label_of, task_of
 from fournos.insight.errors import NoLogError
-from fournos.insight.values import created, name_of, one_line, phase_of, status_of
+from fournos.insight.values import created, name_of, one_line, phase_of, spec_of, status_of
 from fournos.systems.jobs.names import attempt_name
 
 
@@ -261,6 +261,13 @@ def _containers(pod: Obj, prefix: str) -> Iterable[LogSource]:
         yield LogSource(key_of(pod), name, label, started)
 
 
+def was_resolved(job: Obj, dependents: Children) -> bool:
+    """True if a resolver has run for the job, as far as its status and its resolve Jobs show."""
+    verdict = condition(job, "Resolved") or {}
+    ended = verdict.get("reason") in ("Failed", "Resolved") and not spec_of(job).get("lockOnly")
+    return ended or bool(dependents.resolve_jobs)
+
+
 def nothing(job: Obj, dependents: Children, logs: WantedLogs) -> NoLogError:
     """Returns the error that explains why no log exists."""
     name, phase = name_of(job), phase_of(job)
@@ -280,10 +287,9 @@ def nothing(job: Obj, dependents: Children, logs: WantedLogs) -> NoLogError:
             fix=f"why it waits: fournos explain {name}; wait for lines: fournos logs -f {name}",
         )
     if not status_of(job).get("pipelineRun"):
-        return NoLogError(
-            f"{name} ended before a task began",
-            fix=f"what the resolver printed: fournos logs --resolver {name}; why: fournos explain {name}",
-        )
+        resolver = f"what the resolver printed: fournos logs --resolver {name}; "
+        fix = f"{resolver if was_resolved(job, dependents) else ''}why: fournos explain {name}"
+        return NoLogError(f"{name} ended before a task began", fix=fix)
     return NoLogError(
         f"the pods of {name} are gone, and their logs with them",
         fix="look in the log store of your cluster"

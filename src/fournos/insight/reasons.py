@@ -11,7 +11,7 @@ from fournos.engine.queueing.workload import view
 from fournos.insight.children import FAILED, RUNNING, tasks
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts
-from fournos.insight.failure import failure
+from fournos.insight.failure import failure, was_resolved
 from fournos.insight.queue_reasons import kept_from_quota, short, with_kueue
 from fournos.insight.starting import advice as advice_for
 from fournos.insight.starting import problems
@@ -170,11 +170,10 @@ def _ended(facts: WaitFacts, now: datetime) -> Explanation:
         for task in tasks(facts.found.run(job), facts.found.task_runs)
         if task.state == FAILED
     ]
-    run = status_of(job).get("pipelineRun")
-    which = "" if run else " --resolver"
-    return Explanation(
-        verdict, (*broken, *_messages(job)), (f"what was printed: fournos logs{which} {name}",)
-    )
+    printed = [f"what was printed: fournos logs {name}"] if status_of(job).get("pipelineRun") else []
+    if not printed and was_resolved(job, facts.found):
+        printed = [f"what the resolver printed: fournos logs --resolver {name}"]
+    return Explanation(verdict, (*broken, *_messages(job)), tuple(printed))
 
 
 def _run_length(job: Obj, now: datetime) -> str:

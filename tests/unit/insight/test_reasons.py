@@ -10,6 +10,7 @@ from fournos.engine.kube.errors import ForbiddenError, NotFoundError
 from fournos.insight.children import Children
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts
+from fournos.insight.failure import WantedLogs, nothing
 from fournos.insight.queue_reasons import Words, in_queue, kept_from_quota, queue_problem
 from fournos.insight.quota import priority_class
 from fournos.insight.reasons import explain
@@ -141,18 +142,37 @@ def test_a_job_that_has_ended(phase: str, because: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "where", "length", "logs"),
+    ("status", "where", "length", "advice"),
     [
-        ({"pipelineRun": "one"}, "", "a run of 7m", "fournos logs one"),
-        ({"attempt": 2, "cluster": "c1"}, " on c1", "its last run of 7m", "fournos logs --resolver one"),
+        ({"pipelineRun": "one"}, "", "a run of 7m", ("what was printed: fournos logs one",)),
+        ({"attempt": 2, "cluster": "c1"}, " on c1", "its last run of 7m", ()),
     ],
 )
-def test_a_job_that_has_failed(status: dict[str, Any], where: str, length: str, logs: str) -> None:
+def test_a_job_that_has_failed(
+    status: dict[str, Any], where: str, length: str, advice: tuple[str, ...]
+) -> None:
     assert explained("Failed", status={**ENDED, **status}) == Explanation(
-        f"one has ended: Failed{where} 2m ago, after {length}.",
-        ("m", PROBLEM),
-        (f"what was printed: {logs}",),
+        f"one has ended: Failed{where} 2m ago, after {length}.", ("m", PROBLEM), advice
     )
+
+
+@pytest.mark.parametrize(
+    ("found", "reason", "spec", "resolver"),
+    [
+        (Children(), "ClusterNotFound", {}, False),
+        (Children(), "Failed", {}, True),
+        (Children(resolve_jobs=(RESOLVE,)), "Invalid", {}, True),
+        (Children(), "Resolved", {"lockOnly": True}, False),
+    ],
+)
+def test_the_log_of_a_resolver_is_advised_where_one_has_run(
+    found: Children, reason: str, spec: dict[str, Any], resolver: bool
+) -> None:
+    ended = {"type": "Resolved", "status": "False", "reason": reason, "message": "m"}
+    failed = job("one", "Failed", status={"conditions": [ended]}, spec=spec)
+    advice = ("what the resolver printed: fournos logs --resolver one",) if resolver else ()
+    assert explain(WaitFacts(failed, found), NOW).advice == advice
+    assert ("--resolver" in nothing(failed, found, WantedLogs()).fix) is resolver
 
 
 def test_a_phase_of_a_newer_operator() -> None:
