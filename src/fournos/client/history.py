@@ -17,6 +17,7 @@ from fournos.client.history_requests import (
     HistoryRequests,
     RunFilters,
     missing,
+    named,
     parsed,
     times,
 )
@@ -326,7 +327,7 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncUploads):
         """
         from fournos.history.estimates import Typical
 
-        return await self._get(f"{self._where(namespace)}/estimates/{quote(name, safe='')}", Typical)
+        return await self._get(f"{self._where(namespace)}/estimates/{named(name)}", Typical)
 
     @typed
     async def usage(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -23,7 +24,13 @@ from fournos.client.errors import (
 )
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.client import Paths
-from fournos.engine.kube.errors import ConnectionLostError, NoSuchResourceError, NotFoundError, ServerError
+from fournos.engine.kube.errors import (
+    ConnectionLostError,
+    NoSuchResourceError,
+    NotFoundError,
+    ServerError,
+    TimedOutError,
+)
 from fournos.engine.kube.resource import Obj
 from fournos.history.records import Page, Run
 
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 PREFIX: Final = "/apis/history.fournos.dev/v1"
 _UNAVAILABLE: Final = 503
+_TIMED_OUT: Final = 504
 _MEANT: Final = {429: HistoryBusyError, _UNAVAILABLE: HistoryUnavailableError, 507: HistoryFullError}
 
 
@@ -53,7 +61,7 @@ class HistoryRequests:
         return "" if everywhere else f"/namespaces/{quote(namespace or self.namespace, safe='')}"
 
     def _path(self, name: str, namespace: str | None) -> str:
-        return f"{self._where(namespace)}/runs/{quote(name, safe='')}"
+        return f"{self._where(namespace)}/runs/{named(name)}"
 
     def _of(self, run: Run) -> str:
         return self._path(run.identity.uid, run.identity.namespace)
@@ -69,6 +77,14 @@ class HistoryRequests:
         """Sends a request that only reads; again while the history asks for another try (Retry-After)."""
         with missing():
             return await repeated(call, seconds=self._patience, when=_asks_for_another_try)
+
+
+def named(name: str) -> str:
+    """Returns a name as a segment of a path; without its kind, which `list -o name` prints before it."""
+    return quote(_KIND.sub("", name), safe="")
+
+
+_KIND: Final = re.compile(r"^[A-Za-z][A-Za-z0-9.-]*/")
 
 
 def parsed(kind: type[T], answer: bytes) -> T:
@@ -92,17 +108,16 @@ def missing() -> Iterator[None]:
     """
     try:
         yield
-    except NotFoundError as error:
-        raise MissingError(error.message, fix="see what there is: fournos list --all-time") from error
-    except NoSuchResourceError as error:
+    except (NotFoundError, NoSuchResourceError) as error:
+        # A history answers with a Status, which has a reason; an API server without one with plain text.
+        if error.reason or isinstance(error, NotFoundError):
+            raise MissingError(error.message, fix="see what there is: fournos list --all-time") from error
         raise NoHistoryError(
             "the cluster has no history", fix="install deploy/history, or ask an administrator for it"
         ) from error
     except ServerError as error:
-        made = _MEANT.get(error.status)
-        # The history answers with a Status.  Plain text is of the API server that forwards to it.
-        if made is None or not (error.reason or error.status == _UNAVAILABLE):
-            raise
+        made = _MEANT.get(error.status, HistoryUnavailableError)
+        # Plain text is of the API server, whose request to the history has failed.
         where = "" if error.reason else "the API of the history does not answer: "
         raise made(
             f"{where}{error.message}",
@@ -110,6 +125,9 @@ def missing() -> Iterator[None]:
             reason=error.reason or "ServiceUnavailable",
             retry_after=error.retry_after,
         ) from error
+    except TimedOutError as error:
+        text = f"the API of the history does not answer: {error.message}"
+        raise HistoryUnavailableError(text, status=_TIMED_OUT, reason="Timeout") from error
 
 
 def _asks_for_another_try(error: ServerError | ConnectionLostError) -> bool:

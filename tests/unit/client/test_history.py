@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from fournos.client import AsyncClient
 from fournos.client import connection as retries
-from fournos.client.errors import MissingError, NoHistoryError, NotAllowedError, UnreachableError
+from fournos.client.errors import (
+    HistoryUnavailableError,
+    MissingError,
+    NoHistoryError,
+    NotAllowedError,
+    UnreachableError,
+)
 from fournos.client.history import AsyncHistory
 from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
+from fournos.engine.kube.errors import TimedOutError
 from fournos.history.records import Document
 from tests.unit.engine.kube.server import Answer, ScriptedServer, ok, status, text
 from tests.unit.history.api.service import Stage, run, stage
@@ -100,6 +108,53 @@ async def test_a_cluster_without_a_history_says_so() -> None:
         assert "deploy/history" in error.value.fix
 
 
+async def test_a_run_that_is_missing_is_no_missing_history() -> None:
+    async with stage() as here, history(here) as found:
+        here.reviews.may("ann", "get")
+        with pytest.raises(MissingError, match="gone"):
+            await found.run("gone")
+    unnamed = status(404, "NotFound", "no such run")
+    async with ScriptedServer([unnamed]) as server, server.client() as api:
+        with pytest.raises(MissingError, match="no such run"):
+            await AsyncHistory(api, "perf").results("a")
+
+
+@pytest.mark.parametrize("kind", ["fournosjob.fournos.dev", "fournosjob", "minicluster.flux-framework.org"])
+async def test_a_name_may_have_its_kind_before_it(kind: str) -> None:
+    """As `list -o name` prints it."""
+    async with stage() as here, history(here) as found:
+        here.reviews.may("ann", "get")
+        here.store.runs = [run("job-1")]
+        assert (await found.run(f"{kind}/job-1")).run.name == "job-1"
+        assert [one.name for one in await found.select(f"{kind}/job-1")] == ["job-1"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        status(500, "InternalError", "the history has failed"),
+        status(504, "Timeout", "the server could not return a response in the time"),
+        text("bad gateway", 502),
+    ],
+)
+async def test_a_history_that_fails_is_not_an_api_server_that_does(answer: Any) -> None:
+    async with ScriptedServer([answer]) as server, server.client() as api:
+        with pytest.raises(UnreachableError) as error:
+            await AsyncHistory(api, "perf", patience=0).run("a")
+    assert isinstance(error.value.cause, HistoryUnavailableError)
+    assert "fournos doctor" in error.value.fix
+
+
+async def test_a_history_that_hangs_is_not_an_api_server_that_does() -> None:
+    class Hanging:
+        async def raw(self, *_: object, **__: object) -> bytes:
+            raise TimedOutError("GET runs/a: no answer in time")
+
+    with pytest.raises(UnreachableError, match="the API of the history does not answer") as error:
+        await AsyncHistory(Hanging(), "perf", patience=0).run("a")  # type: ignore[arg-type]
+    assert isinstance(error.value.cause, HistoryUnavailableError)
+
+
 OPENING = status(503, "ServiceUnavailable", "its store is opening", headers={"Retry-After": "1"})
 FORWARDED = text("service unavailable", 503)
 """Of the API server, where the history's pod does not answer."""
@@ -139,7 +194,7 @@ async def test_a_read_is_repeated_while_the_store_opens(monkeypatch: pytest.Monk
     [
         (OPENING, 0.5, "its store is opening", "fournos doctor"),
         (FORWARDED, 15, "the API of the history does not answer: service unavailable", "fournos doctor"),
-        (status(500, "InternalError"), 15, "no", "try again"),
+        (status(500, "InternalError"), 15, "no", "fournos doctor"),
         (BUSY, 0.5, "too much is being sent for this run now", "what has arrived is not stored twice"),
         (FULL, 15, "its volume has 3 MB free", "then send it again"),
     ],

@@ -53,6 +53,10 @@ class ConnectionLostError(TransientError):
     """No response of an API server arrived; it is unknown whether a write took place."""
 
 
+class TimedOutError(ConnectionLostError):
+    """The response did not arrive in time."""
+
+
 class TooLongError(ConnectionLostError):
     """The response is longer, or would take more memory, than this client accepts."""
 

@@ -24,7 +24,14 @@ from multidict import CIMultiDict, MultiMapping
 from yarl import URL
 
 from fournos.engine.kube.credentials import Credentials
-from fournos.engine.kube.errors import ConnectionLostError, InvalidError, KubeError, ServerError, error_from
+from fournos.engine.kube.errors import (
+    ConnectionLostError,
+    InvalidError,
+    KubeError,
+    ServerError,
+    TimedOutError,
+    error_from,
+)
 from fournos.engine.kube.formats import pieces_of_file, whole_body
 from fournos.engine.kube.resource import Obj
 
@@ -344,7 +351,7 @@ def _lost(request: ApiRequest, error: Exception) -> ConnectionLostError:
             f"{request}: the server's certificate: {why}; check server and certificate-authority-data"
         )
     if isinstance(error, TimeoutError):
-        return ConnectionLostError(f"{request}: no answer in time")
+        return TimedOutError(f"{request}: no answer in time")
     if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
         # The error's own text contains Python's description of the TLS context.
         return ConnectionLostError(f"{request}: cannot connect to {error.host}:{error.port}: {_cause(error)}")
