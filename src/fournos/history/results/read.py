@@ -246,8 +246,15 @@ class _Reader:
             self.problem(_join(place, "kpis"), f"must be a list, not {_shown(kpis)}")
             return
         self._kpis += len(kpis)
-        draft = _Draft(place, fields, [(_join(place, f"kpis[{i}]"), kpi) for i, kpi in enumerate(kpis)])
-        self._drafts[id(draft)] = draft
+        drafts: dict[str, _Draft] = {}
+        for index, kpi in enumerate(kpis):
+            own, rest = _own_labels(kpi)
+            labels = fields.get("labels")
+            labels = {**labels, **own} if own and isinstance(labels, Mapping) else own or labels
+            draft = drafts.setdefault(repr(sorted(own.items())), _Draft(place, {**fields, "labels": labels}))
+            draft.kpis.append((_join(place, f"kpis[{index}]"), rest))
+        for draft in drafts.values() or (_Draft(place, fields),):
+            self._drafts[id(draft)] = draft
 
     # --- validation
 
@@ -346,6 +353,20 @@ class _Reader:
 
     def _warn(self, path: str, message: str) -> None:
         self._warnings.append(ResultProblem(path, message))
+
+
+def _own_labels(kpi: Any) -> tuple[dict[str, Any], Any]:
+    """Returns the labels of a KPI beside those of its test, which make a test of their own, and the rest.
+
+    `higher_is_better` among them is no label, but where schema version 1 has the direction.
+    """
+    labels = kpi.get("labels") if isinstance(kpi, Mapping) else None
+    if not isinstance(labels, Mapping):
+        return {}, kpi
+    rest = {name: item for name, item in kpi.items() if name != "labels"}
+    if "higher_is_better" in labels:
+        rest.setdefault("higher_is_better", labels["higher_is_better"])
+    return {str(name): item for name, item in labels.items() if name != "higher_is_better"}, rest
 
 
 def _json(text: str) -> Any:

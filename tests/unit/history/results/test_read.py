@@ -100,6 +100,30 @@ def test_flat_records_are_joined_to_tests() -> None:
     assert read_file(json.dumps(rows[0]).encode()).kpis == 1
 
 
+def test_labels_of_a_kpi_make_a_test_of_their_own() -> None:
+    """As Caliper writes them; they stand beside those of the test, and nothing is lost."""
+
+    def kpi(name: str, value: float, rate: str = "", **more: Any) -> dict[str, Any]:
+        return {"kpi_id": name, "value": value, "labels": {"rate": rate, **more} if rate else {}}
+
+    kpis = [
+        kpi("throughput", 100.5, "0", higher_is_better=True),
+        kpi("throughput", 190.5, "1"),
+        kpi("ttft", 10.5, "1"),
+        kpi("total", 3.0),
+    ]
+    found = read_value({"tests": [{"run_id": "r", "labels": {"model": "llama"}, "kpis": kpis}]})
+    assert (found.problems, found.warnings) == ((), ())
+    shown = [(test.labels, [(one.kpi_id, one.value) for one in test.kpis]) for test in found.tests]
+    assert shown == [
+        ({"model": "llama", "rate": "0"}, [("throughput", 100.5)]),
+        ({"model": "llama", "rate": "1"}, [("throughput", 190.5), ("ttft", 10.5)]),
+        ({"model": "llama"}, [("total", 3.0)]),
+    ]
+    assert found.tests[0].kpis[0].higher_is_better is True
+    assert {test.run_id for test in found.tests} == {"r"}
+
+
 def test_names_of_earlier_versions() -> None:
     points = {"data_points": [{"x": 8, "y": 60}, {"x": 1, "y": 10}], "count": 2}
     kpis = [
