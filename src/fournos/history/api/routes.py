@@ -48,7 +48,7 @@ class ApiError(Exception):
             "code": self.status,
         }
         if self.name:
-            status["details"] = {"name": self.name}
+            status["details"] = {"name": self.name, "group": GROUP}
         return status
 
 
@@ -72,8 +72,13 @@ class ForbiddenError(ApiError):
 
 
 class NotFoundError(ApiError):
+    """Something is not there.  It is always named: a 404 without a name means that there is no history."""
+
     status = 404
     reason = "NotFound"
+
+    def __init__(self, message: str, *, name: str) -> None:
+        super().__init__(message, name=name)
 
 
 class RequestTimeoutError(ApiError):

@@ -209,7 +209,7 @@ class HistoryServer:
         except ApiError as error:
             return _refused(error)
         except web.HTTPNotFound:
-            return _refused(NotFoundError("no such path"))
+            return _refused(NotFoundError(f"the history has no path {request.path}", name=request.path))
         except web.HTTPRequestEntityTooLarge:
             return _refused(BadRequestError(f"the request is larger than {LARGEST} bytes"))
         except web.HTTPException:

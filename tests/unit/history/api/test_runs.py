@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from fournos.engine.kube.errors import NotFoundError, error_from
 from fournos.history.api.routes import RequestTimeoutError
 from fournos.history.api.server import HistoryServer
 from fournos.history.records import Document, RunFilter
@@ -73,7 +75,7 @@ async def test_a_run_by_its_name_is_the_newest_and_by_its_uid_exactly_that_one(h
     )
     assert first["run"]["identity"]["uid"].endswith("1")
     status, body = await here.get("/apis/history.fournos.dev/v1/namespaces/perf/runs/a?kind=MiniCluster")
-    assert (status, body["details"]) == (404, {"name": "a"})
+    assert (status, body["details"]) == (404, {"name": "a", "group": "history.fournos.dev"})
 
 
 async def test_a_document(here: Stage) -> None:
@@ -169,6 +171,8 @@ async def test_an_unknown_path(here: Stage) -> None:
     status, body = await here.get("/apis/history.fournos.dev/v1/nothing")
     assert status == 404
     assert body["reason"] == "NotFound"
+    error = error_from(status, json.dumps(body).encode())
+    assert isinstance(error, NotFoundError) and "no path /apis" in error.message, "there is a history"
 
 
 async def test_the_path_of_a_write_cannot_forge_a_line_of_the_log(
