@@ -46,8 +46,10 @@ def _wanted(ctx: Context, owner: str) -> None:
         state = (
             LockState.HELD if before is not None and before.state == LockState.HELD else LockState.REQUESTED
         )
-        drained = {"drainedBefore": True} if before is None and ctx.draft.is_true("Draining") else {}
-        ctx.draft.put(ownerSetAt=format_time(ctx.now), lock=_with(ctx, state, owner) | drained)
+        lock = _with(ctx, state, owner)
+        if before is None and ctx.spec.drain and ctx.draft.is_true("Draining"):
+            lock["drainedBefore"] = True
+        ctx.draft.put(ownerSetAt=format_time(ctx.now), lock=lock)
         ctx.draft.put(locked=state == LockState.HELD)
         _expiry(ctx)
         ctx.draft.event("LockRequested", f"the cluster is to be locked for {owner}")
@@ -213,8 +215,8 @@ def _expiry(ctx: Context) -> datetime | None:
 
 def _with(ctx: Context, state: LockState, owner: str | None) -> dict[str, Any]:
     """Returns `status.lock` in this state, with what stays of its earlier state."""
-    stays = ("drainedBefore",) if state is LockState.REQUESTED else ("drainedBefore", "heldSince")
-    kept = pick(ctx.draft.group("lock"), stays)
+    stays = {"drainedBefore": bool(ctx.spec.drain), "heldSince": state is not LockState.REQUESTED}
+    kept = pick(ctx.draft.group("lock"), [name for name, applies in stays.items() if applies])
     return {**kept, **({"owner": owner} if owner is not None else {}), "state": str(state)}
 
 

@@ -92,6 +92,7 @@ class Stage:
     def drain(self, mode: str | None) -> None:
         edit(self.server, drain=mode)
         self.model.drain = mode
+        self.model.drained_before &= mode is not None
 
     def later(self) -> None:
         self.server.clock.advance(40 * 60)
@@ -129,6 +130,7 @@ def sequences() -> list[tuple[str, ...]]:
         ("lock for a time", "its job stays", "time passes", "lock"),
         ("drain", "lock for a time", "time passes"),
         ("drain", "lock", "unlock"),
+        ("drain", "lock", "undrain", "lock and drain", "time passes"),
         ("drain", "lock and drain", "time passes"),
         ("lock and drain", "time passes"),
         ("lock and drain", "unlock", "drain", "lock for a time", "time passes"),
