@@ -260,7 +260,7 @@ def of_owners(obj: Obj, resource: Resource) -> tuple[Key, ...]:
     return tuple(
         Key(obj["metadata"]["namespace"], one["name"])
         for one in obj["metadata"].get("ownerReferences") or ()
-        if one["kind"] == resource.kind and one["apiVersion"] == resource.api_version
+        if one.get("kind") == resource.kind and one.get("apiVersion") == resource.api_version
     )
 
 

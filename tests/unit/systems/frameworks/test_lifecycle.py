@@ -11,8 +11,10 @@ import pytest
 
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import PRIORITY_CLASS, Key
+from fournos.engine.kube.store import Store
 from fournos.engine.queueing.job import QueueInputs
 from fournos.engine.queueing.kinds import WORKLOAD
+from fournos.engine.runtime.controller import Caches
 from fournos.engine.runtime.decision import (
     Absent,
     Answer,
@@ -29,7 +31,7 @@ from fournos.engine.runtime.decision import (
 )
 from fournos.systems.frameworks.decide import left_behind
 from fournos.systems.frameworks.kinds import PIPELINE_RUN, Framework
-from fournos.systems.frameworks.observe import Observed
+from fournos.systems.frameworks.observe import Observed, left_over
 from fournos.systems.frameworks.part import framework_controller
 from tests.unit.systems.frameworks.actors import (
     FOO,
@@ -298,6 +300,18 @@ async def test_nothing_is_left_of_a_run_that_was_deleted_during_an_outage() -> N
     process.deliver(at_least=9)
     assert process.controller.collect is not None  # at start events wake nobody
     assert list(process.controller.collect(process.caches)) == [Key(NS, "gone")]
+
+
+def test_what_is_left_over_is_found_beside_a_workload_of_any_shape() -> None:
+    owned = {"name": "w", "namespace": NS, "uid": "w", "ownerReferences": [OWNER]}
+    strange = ({"ownerReferences": [{}]}, {"ownerReferences": None}, {"ownerReferences": [{"kind": 7}]})
+    bad = ({**owned, "name": f"bad-{number}", **one} for number, one in enumerate(strange))
+    stores = {RUN: Store(), WORKLOAD: Store()}
+    stores[WORKLOAD].replace([{"metadata": meta} for meta in (*bad, owned)], "1")
+    assert list(left_over(PIPELINE_RUN)(Caches(stores))) == [Key(NS, "gone")]
+
+
+OWNER = {"apiVersion": RUN.api_version, "kind": RUN.kind, "name": "gone", "uid": "u", "controller": True}
 
 
 async def test_nothing_is_left_of_a_deleted_run() -> None:
