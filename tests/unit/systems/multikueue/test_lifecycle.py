@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.kube.errors import InvalidError
 from fournos.engine.kube.resource import Key
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.multikueue import names
@@ -21,7 +20,6 @@ from tests.unit.systems.multikueue.actors import (
     evict,
     finish,
     foreign,
-    is_rejected,
     job,
     line,
     mirrors,
@@ -154,18 +152,6 @@ async def test_owner_finalizers_and_bookkeeping_stay() -> None:
     assert "fournos.dev/confirms" not in copy["metadata"]["labels"], "it repeats no job of the worker"
 
 
-async def test_a_kind_without_a_status_subresource_has_its_status_too() -> None:
-    """As Argo's Workflow: the API server has no such path, and takes the status with the rest."""
-
-    def setup(server: Server) -> None:
-        server.without_status.add(FOO)
-        submit(server)
-
-    server = (await run(scenario(finish, setup=setup))).server
-    has_finished(server)
-    assert job(server)["status"]["phase"] == "Succeeded"
-
-
 async def test_orphans_go_and_what_is_not_ours_stays() -> None:
     def leftovers(server: Server) -> None:
         ours = {names.ORIGIN_LABEL: "fournos", names.PREBUILT: "foo-gone"}
@@ -191,22 +177,6 @@ async def test_orphans_go_and_what_is_not_ours_stays() -> None:
 # --- workers that join, leave, lack a kind or refuse, and who gets the jobs then -------------------------
 
 
-async def test_refused_by_all_it_is_rejected() -> None:
-    def refuse(server: Server) -> None:
-        foreign(server)
-        line(server, "w1", full=None)
-        groups = {at(worker, FOO) for worker in WORKERS}
-        server.refusals.append(
-            lambda verb, resource, obj: (
-                InvalidError("spec.work: no", status=422) if verb == "create" and resource in groups else None
-            )
-        )
-
-    server = (await run(scenario(setup=refuse))).server
-    is_rejected(server)
-    assert "spec.work: no" in workload(server)["status"]["admissionChecks"][0]["message"]
-
-
 async def test_a_worker_that_leaves_the_fleet_gives_its_jobs_back() -> None:
     def leave(server: Server) -> None:
         line(server, "w2", full=None)
@@ -228,44 +198,6 @@ async def test_a_config_that_is_made_again_changes_nothing() -> None:
     runs_on("w1")(server)
     assert condition_of(server, "Active") == ("True", "Active")
     assert not (workload(server)["status"].get("schedulingStats") or {}), "it was never evicted"
-
-
-async def test_a_worker_without_the_crd_is_left_out_for_this_kind_alone() -> None:
-    def setup(server: Server) -> None:
-        line(server, "w1", missing=True)
-        submit(server)
-
-    server = (await run(scenario(setup=setup))).server
-    runs_on("w2")(server)
-    assert condition_of(server, "workers.fournos.dev/w1") == ("True", "SomeKinds")
-
-
-async def test_what_a_worker_lacks_is_reported_and_once_it_is_there_the_job_runs() -> None:
-    messages: list[str] = []
-
-    def setup(server: Server) -> None:
-        line(server, "w1", bare=True)
-        on_first(server)
-
-    def received(server: Server) -> None:
-        messages.append(workload(server)["status"]["admissionChecks"][0]["message"])
-        line(server, "w1", bare=None)
-
-    runs_on("w1")((await run(scenario(received, setup=setup))).server)
-    assert messages == [
-        'waits for quota on "w1", "w2"; "w1" does not take it yet: namespaces "jobs" not found',
-    ]
-
-
-async def test_no_worker_at_all() -> None:
-    def setup(server: Server) -> None:
-        for worker in WORKERS:
-            line(server, worker, down=True)
-        submit(server)
-
-    server = (await run(scenario(setup=setup))).server
-    assert condition_of(server, "Active") == ("False", "NoUsableClusters")
-    assert "cannot be reached" in workload(server)["status"]["admissionChecks"][0]["message"]
 
 
 async def test_two_names_of_one_cluster_do_not_take_from_each_other() -> None:
@@ -306,13 +238,3 @@ async def test_what_cannot_be_deleted_on_one_worker_does_not_keep_the_job_from_t
     assert '"w1" still has Foo jobs/a (its finalizers stay)' in waits
     others = [received[text] for text in received if 'reservation on "w2"' in text]
     assert 0 < others[-1] - received[waits] <= 310
-
-
-async def test_a_finished_job_is_reported_though_its_copy_stays() -> None:
-    def stuck(server: Server) -> None:
-        server.patch(at("w1", FOO), Key(NS, "a"), {"metadata": {"finalizers": ["example.com/gone"]}})
-        finish(server)
-
-    server = (await run(replace(scenario(stuck, setup=on_first), invariants=()))).server
-    assert condition(workload(server), "Finished")["reason"] == "Succeeded"  # type: ignore[index]
-    assert mirrors(server) == [("w1", "a")]

@@ -20,7 +20,8 @@ from fournos.systems.multikueue.admissioncheck import Observed, Worker, decide, 
 from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.systems.multikueue.multikueuecluster import multikueueclusters
 from fournos.systems.multikueue.part import multikueue_controllers
-from tests.multikueue_configuration import settings
+from fournos.systems.multikueue.settings import MultiKueueSettings
+from tests.multikueue_configuration import configuration, settings
 from tests.unit.systems.multikueue.workers import CHECK, FakeWorkers
 from tests.world.harness import Scenario, run
 from tests.world.server import Server, VirtualClock
@@ -101,6 +102,21 @@ async def test_only_workers_that_our_checks_name_are_connected() -> None:
             secret(server, f"{name}-secret", KUEUE, b"good")
 
     workers = await linked(setup)
+    assert list(workers.versions) == ["w1"]
+
+
+async def test_the_kueue_namespace_is_where_kubeconfigs_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOURNOS_MULTIKUEUE_CONFIG_FILE", configuration("Foo.v1.example.com"))
+    monkeypatch.setenv("FOURNOS_MULTIKUEUE_KUEUE_NAMESPACE", "queues")
+
+    def setup(server: Server) -> None:
+        named(server, "w1", "w2")
+        for worker, namespace in (("w1", "queues"), ("w2", KUEUE)):
+            cluster(server, worker)
+            secret(server, f"{worker}-secret", namespace, b"good")
+
+    workers = Connected()
+    await run(Scenario(multikueueclusters(MultiKueueSettings(), workers), setup))
     assert list(workers.versions) == ["w1"]
 
 

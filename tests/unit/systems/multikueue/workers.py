@@ -30,7 +30,7 @@ SETTINGS = settings("Foo.v1.example.com", workerLostTimeout="2m")
 FOO = SETTINGS.kinds[0]
 NS = "jobs"
 LINE = Resource("test", "v1", "Line", "lines", namespaced=False)
-"""The way to a worker, and what it is able to: spec.down, full, finish, missing, bare, evict."""
+"""The way to a worker, and what it is able to: spec.down, full, finish, evict."""
 CHECK = "workers"
 WORKERS = ("w1", "w2")
 
@@ -103,10 +103,7 @@ class FakeWorkers:
 
     def unusable_reason(self, name: str, kind: Resource | None = None) -> str:
         assert self.caches is not None
-        line = line_of(self.caches, name)
-        if line.get("down"):
-            return f"{name} cannot be reached"
-        return f"it does not serve {kind}" if kind and line.get("missing") else ""
+        return f"{name} cannot be reached" if line_of(self.caches, name).get("down") else ""
 
     def store(self, name: str, resource: Resource) -> Store | None:
         assert self.caches is not None
@@ -119,7 +116,7 @@ class FakeWorkers:
     def busy(self, name: str, workload: Key) -> bool:
         assert self.caches is not None
         line = line_of(self.caches, name)
-        return (name, workload) in self.stuck and bool(line.get("down") or line.get("bare"))
+        return (name, workload) in self.stuck and bool(line.get("down"))
 
     def failure(self, name: str, workload: Key) -> RemoteFailure | None:
         return self.failures.get((name, workload))
@@ -135,10 +132,6 @@ class FakeWorkers:
         server: Server = api.server  # type: ignore[attr-defined]
         if line_of(server, name).get("down"):
             self.stuck.add(key)
-            return
-        if line_of(server, name).get("bare"):  # of namespaces
-            self.stuck.add(key)
-            self.failures[key] = RemoteFailure("NotFoundError", f'namespaces "{NS}" not found')
             return
         assert self.caches is not None
         if (before := self.failures.get(key)) is not None and not before.permanent:
