@@ -1,4 +1,4 @@
-"""Commands about jobs: submit, run, batch, jobs, job, cancel, queue, exec."""
+"""Commands about jobs: submit, run, batch, jobs, job, queue."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ _OPTIONS = {
     "jobs": table(
         "a all A n,no-header o,format= f,filter= c,count= u,user= i,include= R,recursive since= stats"
     ),
-    "cancel": table("all f,force u,user= q,quiet m,message= dry-run"),
-    "exec": table("r,rank= x,exclude= n,noinput l,label-io d,dir= q,quiet v,verbose a bg service= with-imp"),
 }
 
 
@@ -163,14 +161,6 @@ def job(words: list[str]) -> int:
                     file=sys.stderr,
                 )
         return int(any(one["code"] for one in found))
-    if what == "attach":
-        parsed = parse(
-            "job attach",
-            rest,
-            table("l,label-io v,verbose w,wait-event= E,show-events show-exec u,unbuffered"),
-        )
-        last = follow("job", "attach", id=parsed.rest[0], label="label-io" in parsed)
-        return _result("job", parsed.rest[0], last)
     if what == "list":
         parsed = parse("job list", rest, table("c,count= s,states= u,user= a,all-user A,all"))
         states = {state for name in parsed.get("states", "active").split(",") for state in _filter(name)}
@@ -178,36 +168,11 @@ def job(words: list[str]) -> int:
             if row["state"].lower() in states:
                 print(json.dumps({"id": row["id"], "ranks": row["ranks"], "name": row["name"]}))
         return 0
-    if what in ("cancel", "kill"):
-        return cancel(rest)
-    if what == "last":
-        rows = rpc("job", "jobs", all=True)["jobs"]
-        if not rows:
-            die("job", "No job history")
-        print(rows[0]["id"])
-        return 0
-    if what == "status":
-        return max((_quiet_code(id_) for id_ in rest if not id_.startswith("-")), default=0)
     die("job", f"Unknown command: {what}", 2)
     return 2
 
 
-def _quiet_code(id_: str) -> int:
-    return int(follow("job", "attach", id=id_, mute=True)["code"])
-
-
-def cancel(words: list[str]) -> int:
-    parsed = parse("cancel", words, _OPTIONS["cancel"])
-    if not parsed.rest and "all" not in parsed:
-        die("cancel", "a job id, or --all", 2)
-    if "all" in parsed:
-        rpc("cancel", "cancel", all=True)
-    for id_ in parsed.rest:
-        rpc("cancel", "cancel", all=False, id=id_)
-    return 0
-
-
-_QUEUE = frozenset({"idle", "drain", "stop", "start", "enable", "disable", "status", "list"})
+_QUEUE = frozenset({"idle", "drain"})
 
 
 def queue(words: list[str]) -> int:
@@ -215,30 +180,5 @@ def queue(words: list[str]) -> int:
         die("queue", f"Unknown command: {words[0] if words else ''}", 2)
     known = table("t,timeout= q,quiet v,verbose a,all nocheckpoint m,message= n,no-header o,format=")
     parse("queue", words[1:], known)
-    found = rpc("queue", "queue", what=words[0])
-    if words[0] in ("status", "stop", "start", "enable", "disable"):
-        print(f"Job submission is {'disabled' if found['disabled'] else 'enabled'}")
-        print(f"Scheduling is {'stopped' if found['stopped'] else 'started'}")
+    rpc("queue", "queue", what=words[0])
     return 0
-
-
-def execute(words: list[str]) -> int:
-    parsed = parse("exec", words, _OPTIONS["exec"])
-    if not parsed.rest:
-        die("exec", "a command is missing", 1)
-    last = follow(
-        "exec",
-        "execute",
-        label="label-io" in parsed,
-        words=parsed.rest,
-        env=environment(),
-        cwd=parsed.get("dir") or str(Path.cwd()),
-        ranks=parsed.get("rank", "all"),
-        exclude=parsed.get("exclude"),
-    )
-    for rank, text in last["failed"].items():
-        print(f"flux-exec: Error: rank {rank}: {parsed.rest[0]}: {text}", file=sys.stderr)
-    for_all = int(last["code"])
-    if for_all and "quiet" not in parsed:
-        print(f"flux-exec: exit code {for_all}", file=sys.stderr)
-    return for_all

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 from . import config, hostlist
@@ -161,18 +160,6 @@ def shutdown(words: list[str]) -> int:
         "shutdown", words, table("background skip-gc gc dump= v,verbose quiet= q,quiet y,yes n,no")
     )
     rpc("shutdown", "shutdown", dump=parsed.get("dump"))
-    return 0
-
-
-def dump(words: list[str]) -> int:
-    parsed = parse(
-        "dump",
-        words,
-        table("v,verbose q,quiet checkpoint no-cache size-limit= h,help sd-notify ignore-failed-read"),
-    )
-    if len(parsed.rest) != 1:
-        die("dump", "Usage: flux dump FILE", 2)
-    rpc("dump", "dump", path=str(Path(parsed.rest[0]).resolve()))
     return 0
 
 

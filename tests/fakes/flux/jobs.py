@@ -93,9 +93,6 @@ class Queue:
         self.free = dict(cores)
         self.usable = usable
         self.jobs: list[Job] = []
-        self.stopped = False
-        self.closed = False
-        """Drained: nothing more is accepted."""
 
     def check(self, spec: dict[str, Any]) -> None:
         """Raises UnsatisfiableError."""
@@ -105,7 +102,7 @@ class Queue:
     def next(self) -> Job | None:
         """The head of the queue, with its ranks, if it can start now."""
         head = next((job for job in self.jobs if job.state == "SCHED"), None)
-        if head is None or self.stopped:
+        if head is None:
             return None
         placed = self._place(head.spec, self.free, [rank for rank in self.free if self.usable(rank)])
         if placed is None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import signal
 from functools import partial
 from typing import Any
 
@@ -68,8 +66,6 @@ def _row(leader: Leader, job: Job) -> dict[str, Any]:
 
 
 async def _submit(leader: Leader, link: Link, request: dict[str, Any]) -> dict[str, Any]:
-    if leader.queue(request["scope"]).closed:
-        raise AnswerError("job submission is disabled")
     job = await leader.submit(request["scope"], request["spec"])
     return {"id": job.id}
 
@@ -111,59 +107,10 @@ async def _wait(leader: Leader, link: Link, request: dict[str, Any]) -> dict[str
     return {"jobs": [{"id": job.id, "code": job.code, "exception": job.exception} for job in wanted]}
 
 
-async def _cancel(leader: Leader, link: Link, request: dict[str, Any]) -> None:
-    jobs = leader.queue(request["scope"]).jobs
-    wanted = [job for job in jobs if job.active] if request["all"] else [_found(leader, request)]
-    for job in wanted:
-        await leader.cancel(job)
-
-
-async def _queue(leader: Leader, link: Link, request: dict[str, Any]) -> dict[str, Any]:
-    queue, what = leader.queue(request["scope"]), request["what"]
-    if what in ("stop", "start"):
-        queue.stopped = what == "stop"
-        await leader.changed.notify()
-    elif what in ("disable", "enable"):
-        queue.closed = what == "disable"
-    elif what == "drain":
-        await leader.changed.until(lambda: not any(job.active for job in queue.jobs))
-    elif what == "idle":
-        # Those that wait behind a stopped queue do not keep it from being idle.
-        await leader.changed.until(
-            lambda: not any(job.state == "RUN" or (job.active and not queue.stopped) for job in queue.jobs)
-        )
-    return {
-        "stopped": queue.stopped,
-        "disabled": queue.closed,
-        "active": sum(job.active for job in queue.jobs),
-    }
-
-
-async def _execute(leader: Leader, link: Link, request: dict[str, Any]) -> dict[str, Any]:
-    """flux exec: processes beside all jobs."""
-    leader.numbers += 1
-    wanted = hostlist.ranks(request["ranks"], leader.size)
-    left_out = hostlist.ranks(request["exclude"], leader.size) if request["exclude"] else []
-    prefix, failed = f"exec{leader.numbers}.", {}
-
-    async def one(rank: int) -> int:
-        async def send_line(stream: str, line: str) -> None:
-            await link.send(stream=stream, task=rank, line=line)
-
-        try:
-            return await leader.execute(
-                f"{prefix}{rank}", rank, request["words"], request["env"], request["cwd"], send_line
-            )
-        except ConnectionError as error:
-            failed[rank] = str(error)
-            return 68
-
-    try:
-        codes = await asyncio.gather(*(one(rank) for rank in wanted if rank not in left_out))
-    except (ConnectionError, OSError):
-        await leader.kill(prefix, signal.SIGKILL)
-        raise
-    return {"code": max(codes, default=0), "failed": failed}
+async def _queue(leader: Leader, link: Link, request: dict[str, Any]) -> None:
+    """Returns when no job is active."""
+    queue = leader.queue(request["scope"])
+    await leader.changed.until(lambda: not any(job.active for job in queue.jobs))
 
 
 # --- ranks ------------------------------------------------------------------------------------------------
@@ -242,13 +189,6 @@ async def _shutdown(leader: Leader, link: Link, request: dict[str, Any]) -> None
     if request["dump"]:
         content.dump(leader, request["dump"])
     leader.over.set()
-
-
-async def _dump(leader: Leader, link: Link, request: dict[str, Any]) -> None:
-    try:
-        content.dump(leader, request["path"])
-    except OSError as error:
-        raise AnswerError(f"{request['path']}: {error.strerror}") from None
 
 
 async def _dmesg(leader: Leader, link: Link, request: dict[str, Any]) -> dict[str, Any]:
