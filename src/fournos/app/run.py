@@ -343,11 +343,6 @@ async def _start(
     return _Started(running, wake.manager, offer, tasks)
 
 
-def _refresh(started: Sequence[_Started]) -> None:
-    for one in started:
-        one.refresh()
-
-
 def _health(started: Sequence[_Started], webhooks: Served, shared: _Shared) -> Health:
     informers = [part.manager.informers for part in started if part.manager is not None]
 
@@ -370,7 +365,7 @@ def _health(started: Sequence[_Started], webhooks: Served, shared: _Shared) -> H
             *(text for informer in informers for text in informer.failing()),
             *problems(),
         ],
-        refresh=partial(_refresh, started),
+        refresh=[part.refresh for part in started],
     )
 
 

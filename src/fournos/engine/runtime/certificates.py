@@ -436,6 +436,10 @@ class CertRotator:
             except KubeError as error:
                 wait = backoff.next()
                 self._report(f"{type(error).__name__}: {error.message}")
+            except Exception as error:  # what somebody has written into the Secret must not end the process
+                log.exception("%s: the certificate in Secret %s", self._name, self._key)
+                wait = backoff.next()
+                self._report(f"unexpected {type(error).__name__}")
             try:
                 async with asyncio.timeout(wait):
                     await self._wake.wait()

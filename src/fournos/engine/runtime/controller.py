@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, is_terminating, key_of
 from fournos.engine.kube.store import Store
 from fournos.engine.runtime.decision import Custom, Decide
+
+log = logging.getLogger(__name__)
 
 # --- label selectors --------------------------------------------------------------------------------
 # Label selectors in the syntax of the API server: `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
@@ -244,6 +246,32 @@ def controller_uid(obj: Obj) -> Iterable[str]:
     return (str(owner["uid"]),) if owner else ()
 
 
+R = TypeVar("R")
+_said: set[tuple[str, str, str]] = set()
+"""What, object and version of which a failure was logged: a loop comes to the same object again and again."""
+_SAID: Final = 10_000
+
+
+def of_each(objects: Iterable[Obj], read: Callable[[Obj], R], what: str) -> Iterator[R]:
+    """Yields what `read` returns for each object; one for which it raises is logged and left out.
+
+    For every loop over objects of many owners: one that is malformed must not keep it from the others.
+    `what` the loop does begins the log line, which comes once for each version of an object.
+    """
+    for obj in objects:
+        try:
+            result = read(obj)
+        except Exception as error:
+            meta = obj.get("metadata") or {}
+            said = (what, str(meta.get("uid")), str(meta.get("resourceVersion")))
+            if said not in _said:
+                _said.add(said) if len(_said) < _SAID else _said.clear()
+                about = f"{meta.get('namespace') or ''}/{meta.get('name')}"
+                log.warning("%s: %s is left out: %s: %s", what, about, type(error).__name__, error)
+            continue
+        yield result
+
+
 def own_key(obj: Obj, caches: Caches) -> Iterable[Key]:
     """Returns the object's own key; for the watch of the primary kind."""
     return (key_of(obj),)
@@ -291,8 +319,6 @@ def no_keys(obj: Obj, caches: Caches) -> Iterable[Key]:
 
 # --- watches that come and go -----------------------------------------------------------------------
 # Dynamic watches: of resource types that only objects name, open as long as an object needs them.
-
-log = logging.getLogger(__name__)
 
 
 class Followed:

@@ -51,32 +51,52 @@ HEALTHY = 300.0
 """Seconds of running after which earlier ends are no longer counted."""
 
 
+_OF_CONTENT: Final = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+    RecursionError,
+)
+"""What a program raises of content that it has not foreseen.  A restart of the process would end alike."""
+
+
 class TaskFailedError(Exception):
-    """Raised when a background task has ended RESTARTS times in a row."""
+    """Raised when a background task has ended RESTARTS times in a row, for causes that no object can have."""
+
+
+def _of_content(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_of_content, error.exceptions))
+    return isinstance(error, _OF_CONTENT)
 
 
 async def supervise(name: str, run: Callable[[], Awaitable[None]], *, clock: Clock, metrics: Metrics) -> None:
     """Runs the task and restarts it with backoff, until cancelled.
 
-    Raises TaskFailedError when it has ended RESTARTS times in a row, and NotLeaderError at once.
+    Raises TaskFailedError when it has ended RESTARTS times in a row, and NotLeaderError at once.  A failure
+    that somebody's object can cause is no reason to give up: the other tasks of the process go on.
     """
     ends = 0
     while True:
-        started = clock.monotonic()
+        started, of_content = clock.monotonic(), False
         try:
             await run()
             log.error("task %s ended", name)
         except NotLeaderError:
             raise
-        except Exception:
+        except Exception as error:
             log.exception("task %s failed", name)
+            of_content = _of_content(error)
         if clock.monotonic() - started > HEALTHY:
             ends = 0
         ends += 1
-        if ends >= RESTARTS:
+        if ends >= RESTARTS and not of_content:
             raise TaskFailedError(f"task {name} ended {ends} times in a row")
         metrics.add(TASK_RESTARTS, name)
-        await asyncio.sleep(min(2.0**ends, 30.0))
+        await asyncio.sleep(2.0 ** min(ends, 5))
 
 
 # --- gauges of a manager ----------------------------------------------------------------------------

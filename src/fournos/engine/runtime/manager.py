@@ -198,11 +198,13 @@ class Manager:
     @staticmethod
     def _garbage(running: RunningController) -> Iterable[Key]:
         assert running.controller.collect is not None
+        keys: list[Key] = []
         try:
-            return tuple(running.controller.collect(running.caches))
+            for key in running.controller.collect(running.caches):
+                keys.append(key)
         except Exception:
-            log.exception("%s: collection failed", running.controller.name)
-            return ()
+            log.exception("%s: collection failed after %d keys", running.controller.name, len(keys))
+        return keys
 
 
 def schedule(queue: Queue, key: Key, outcome: PassOutcome, now: datetime) -> None:

@@ -229,11 +229,11 @@ class Health:
         alive: Problems = tuple,
         ready: Problems = tuple,
         remarks: Problems = tuple,
-        refresh: Callable[[], None] = lambda: None,
+        refresh: Sequence[Callable[[], None]] = (),
     ) -> None:
         """`remarks` are added to either response and never change its status.
 
-        `refresh` is called before metrics are read.
+        Each of `refresh` is called before metrics are read.
         """
         self._clock = clock
         self._metrics = metrics
@@ -281,5 +281,9 @@ class Health:
         return web.Response(status=503 if problems else 200, text="\n".join(lines) + "\n")
 
     async def _render(self, _request: web.Request) -> web.Response:
-        self._refresh()
+        for refresh in self._refresh:
+            try:
+                refresh()
+            except Exception:  # gauges of one part that cannot be set must not hide all others
+                log.exception("metrics are not refreshed")
         return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE})

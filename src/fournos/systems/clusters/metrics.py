@@ -8,7 +8,8 @@ from typing import Final
 
 from fournos.api.fournoscluster import KubeconfigStatus, LockState
 from fournos.api.kinds import FOURNOS_CLUSTER
-from fournos.engine.runtime.controller import Caches
+from fournos.engine.kube.resource import Obj
+from fournos.engine.runtime.controller import Caches, of_each
 from fournos.engine.runtime.metrics import Gauge, Metric, Metrics
 from fournos.systems.clusters.gpus import read
 
@@ -31,6 +32,11 @@ def report(caches: Caches, metrics: Metrics) -> None:
     for lock in LockState:
         metrics.set(LOCKS, locks[lock.value], lock.value)
     metrics.clear(GPUS)
-    for cluster in caches[FOURNOS_CLUSTER]:
-        for model, count in read((cluster.get("status") or {}).get("hardware") or {}).quotas.items():
-            metrics.set(GPUS, count, cluster["metadata"]["name"], model)
+
+    def quotas(cluster: Obj) -> tuple[str, Mapping[str, int]]:
+        status = cluster.get("status") or {}
+        return cluster["metadata"]["name"], read(status.get("hardware") or {}).quotas
+
+    for name, models in of_each(caches[FOURNOS_CLUSTER], quotas, "metrics of clusters"):
+        for model, count in models.items():
+            metrics.set(GPUS, count, name, model)

@@ -14,7 +14,15 @@ from fournos.engine.queueing.job import QueueInputs
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.observe import CONTROLLER, OWNERS, queue_inputs, queue_watches
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL
-from fournos.engine.runtime.controller import Caches, Watch, controller_uid, metadata, of_owners, own_key
+from fournos.engine.runtime.controller import (
+    Caches,
+    Watch,
+    controller_uid,
+    metadata,
+    of_each,
+    of_owners,
+    own_key,
+)
 from fournos.engine.runtime.decision import Facts, Patch
 from fournos.systems.frameworks import kinds
 from fournos.systems.frameworks.kinds import Framework
@@ -128,10 +136,9 @@ def left_over(framework: Framework) -> Callable[[Caches], Iterable[Key]]:
     resource = framework.resource
 
     def keys(caches: Caches) -> Iterable[Key]:
-        for workload in caches[WORKLOAD]:
-            for key in of_owners(workload, resource):
-                if caches[resource].get(key) is None:
-                    yield key
+        owners = of_each(caches[WORKLOAD], lambda obj: of_owners(obj, resource), f"owners of {resource}")
+        for keys in owners:
+            yield from (key for key in keys if caches[resource].get(key) is None)
 
     return keys
 

@@ -19,7 +19,7 @@ from fournos.engine.api.values import creation_time, parse_time
 from fournos.engine.kube.resource import Key, Obj, uid_of
 from fournos.engine.runtime import metrics as table
 from fournos.engine.runtime.clock import Clock
-from fournos.engine.runtime.controller import Caches
+from fournos.engine.runtime.controller import Caches, of_each
 from fournos.engine.runtime.metrics import Metric, Metrics
 from fournos.systems.jobs.pending import CAUSE_OF_OUR_REASON
 
@@ -160,9 +160,13 @@ class JobMetrics:
         for phase in (NEW, *Phase):
             metrics.set(BY_PHASE, phases[str(phase)], str(phase))
         waits: dict[str, list[float]] = defaultdict(list)
-        for job in jobs:
-            if cause := cause_of(job):
-                waits[cause].append(_seconds(now, _entered(job)))
+
+        def waited(job: Obj) -> tuple[str, float]:
+            cause = cause_of(job)
+            return cause, _seconds(now, _entered(job)) if cause else 0.0
+
+        for cause, seconds in of_each(jobs, waited, "metrics of jobs"):
+            waits[cause].append(seconds)
         for cause in CAUSES:
             metrics.set(WAITING, len(waits[cause]), cause)
             metrics.set(LONGEST, max(waits[cause], default=0.0), cause)

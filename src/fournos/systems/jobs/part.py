@@ -29,7 +29,7 @@ from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.workload import KUEUE
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.context import holds
-from fournos.engine.runtime.controller import Caches, Controller, no_keys
+from fournos.engine.runtime.controller import Caches, Controller, no_keys, of_each
 from fournos.engine.runtime.decision import Absent, Decision, Delete, Facts, LiveGet, Present, Unknown
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.part import FOURNOS, TEKTON, Part, Running, Wake, WebhookManifest
@@ -100,12 +100,14 @@ def decide_orphan(observed: OrphanedObjects, facts: Facts, now: datetime) -> Dec
 
 def collect(caches: Caches) -> Iterable[Key]:
     """Yields the keys of jobs that a child's label names and that do not own it."""
+
+    def lost(obj: Obj) -> list[Key]:
+        keys = [Key(obj["metadata"]["namespace"], name) for name in _named(obj)]
+        return [key for key in keys if _is_lost(obj, caches[FOURNOS_JOB].get(key))]
+
     for resource in _CHILDREN:
-        for obj in caches[resource]:
-            for name in _named(obj):
-                key = Key(obj["metadata"]["namespace"], name)
-                if _is_lost(obj, caches[FOURNOS_JOB].get(key)):
-                    yield key
+        for keys in of_each(caches[resource], lost, "garbage collection of jobs"):
+            yield from keys
 
 
 def orphans_controller(settings: JobSettings) -> Controller[OrphanedObjects]:

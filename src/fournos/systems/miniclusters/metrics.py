@@ -7,7 +7,7 @@ from typing import Final
 
 from fournos.api.kinds import MINICLUSTER
 from fournos.api.phase import OF_MINICLUSTERS
-from fournos.engine.runtime.controller import Caches
+from fournos.engine.runtime.controller import Caches, of_each
 from fournos.engine.runtime.metrics import Gauge, Metric, Metrics
 from fournos.systems.miniclusters.status import summary_of
 
@@ -18,7 +18,7 @@ METRICS: Final[tuple[Metric, ...]] = (BY_PHASE, BROKERS)
 
 def report(caches: Caches, metrics: Metrics) -> None:
     """Sets the gauges. Every phase is set, so that a phase without MiniClusters is exported as 0."""
-    statuses = [summary_of(one) for one in caches[MINICLUSTER]]
+    statuses = list(of_each(caches[MINICLUSTER], summary_of, "metrics of MiniClusters"))
     phases = Counter(status.phase or OF_MINICLUSTERS[0] for status in statuses)
     for phase in OF_MINICLUSTERS:
         metrics.set(BY_PHASE, phases[phase], phase)

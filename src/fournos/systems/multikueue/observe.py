@@ -12,7 +12,7 @@ from fournos.engine.api.values import parse_time
 from fournos.engine.kube.fleet import FleetWatch
 from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, WORKLOAD
-from fournos.engine.runtime.controller import Caches, Watch, controller_uid, metadata, own_key, pick
+from fournos.engine.runtime.controller import Caches, Watch, controller_uid, metadata, of_each, own_key, pick
 from fournos.systems.multikueue import names
 from fournos.systems.multikueue.config import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.systems.multikueue.remote import RemoteFailure
@@ -245,7 +245,7 @@ def remote_keys(settings: MultiKueueSettings, workers: RemoteClients) -> Iterabl
     for name in workers.names():
         for resource in (WORKLOAD, *settings.kinds):
             store = workers.store(name, resource)
-            keys |= dict.fromkeys(workload_of(obj) for obj in store) if store is not None else {}
+            keys |= dict.fromkeys(of_each(store or (), workload_of, f"objects on worker {name}"))
     return tuple(keys)
 
 

@@ -275,11 +275,14 @@ async def test_remarks_are_shown_and_decide_nothing() -> None:
 
 
 async def test_metrics_are_refreshed_and_exposed() -> None:
+    def fail() -> None:
+        raise KeyError("of one part")
+
     metrics = Metrics()
     health = Health(
         SystemClock(),
         metrics,
-        refresh=lambda: metrics.set(QUEUE_RETRYING, 3, "toys"),
+        refresh=[fail, lambda: metrics.set(QUEUE_RETRYING, 3, "toys")],
     )
     metrics.requests("local")("patch", "toys.test.dev", 409, 0.02)
     async with TestClient(TestServer(health.app())) as client:

@@ -297,15 +297,23 @@ class Registrar:
                 raise KubeError(problems)
             return
         bodies = configurations(self._webhooks, self._target, owner=self._owner, bundle=bundle)
+        errors: list[KubeError] = []
         for (resource, name), body in bodies.items():
-            existing = self._stores[resource].get(Key("", name))
-            if existing is None and not self._leads:
-                raise KubeError(f"{resource.kind} {name} is not there yet; the leader makes it")
-            if existing is None:
-                await self._create(resource, name, body)
-            elif patch := correction(existing, body, whole=self._leads):
-                answer = await self._api.patch(resource, Key("", name), patch)
-                self._stores[resource].assume(answer)
+            try:
+                await self._keep(resource, name, body)
+            except KubeError as error:  # one that is refused must not keep us from the others
+                errors.append(error)
+        if errors:
+            raise next((error for error in errors if not isinstance(error, ConflictError)), errors[0])
+
+    async def _keep(self, resource: Resource, name: str, body: Obj) -> None:
+        existing = self._stores[resource].get(Key("", name))
+        if existing is None and not self._leads:
+            raise KubeError(f"{resource.kind} {name} is not there yet; the leader makes it")
+        if existing is None:
+            await self._create(resource, name, body)
+        elif patch := correction(existing, body, whole=self._leads):
+            self._stores[resource].assume(await self._api.patch(resource, Key("", name), patch))
 
     async def _create(self, resource: Resource, name: str, body: Obj) -> None:
         try:

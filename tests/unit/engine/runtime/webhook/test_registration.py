@@ -194,6 +194,18 @@ async def test_a_foreign_configuration_is_left_alone(labels: dict[str, str], wor
         assert replica.ready
 
 
+async def test_one_that_is_refused_keeps_us_from_no_other() -> None:
+    server = Server()
+    taken = {"metadata": {"name": NAME.name}, "webhooks": []}
+    server.create(VALIDATING_WEBHOOKS, taken)
+    replica = Replica(server)
+    async with replica.running(leads=True):
+        await asyncio.sleep(60)
+        others = [one for one in server.list(MUTATING_WEBHOOKS) if one["webhooks"]]
+        assert [entry["clientConfig"]["caBundle"] for one in others for entry in one["webhooks"]]
+        assert "is not ours" in "".join(replica.registrar.problems())
+
+
 async def test_a_missing_right_is_named() -> None:
     class Forbidden(Connection):
         async def get(self, *arguments: Any) -> Any:
