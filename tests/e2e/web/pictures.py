@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -61,12 +60,6 @@ def take(browser: Browser, stage: Staged, picture: Picture) -> bytes:
     context.close()
     assert not problems, problems
     return found
-
-
-def size_of(png: bytes) -> tuple[int, int]:
-    """Width and height."""
-    width, height = struct.unpack(">II", png[16:24])
-    return width, height
 
 
 def _all() -> Iterator[tuple[Picture, bytes]]:

@@ -1,8 +1,7 @@
-"""The pictures of the documentation are of the page as it is now; verdicts over weeks of results."""
+"""Verdicts over weeks of results, and what the page remembers of a person: the lab of the pictures."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
@@ -10,34 +9,15 @@ import pytest
 from playwright.sync_api import Browser
 
 from fournos.web.pages import jobs
-from tests.e2e.hub import ROOT
 from tests.e2e.web.conftest import OpenTab
 from tests.e2e.web.lab import NIGHTLY, SLOWER, lab
-from tests.e2e.web.pictures import FOLDER, PICTURES, WIDTH, Picture, size_of, take
 from tests.e2e.web.staged import NS, Staged, staged
-
-LARGEST = 150_000
-SHOWN = re.compile(r"!\[([^\]]*)\]\(images/(web-[^)]+)\)")
 
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Staged]:
     with staged(lab, tmp_path_factory.mktemp("lab")) as found:
         yield found
-
-
-@pytest.mark.parametrize("picture", PICTURES, ids=lambda one: one.name)
-def test_a_picture_is_of_this_page(picture: Picture, stage: Staged, browser: Browser) -> None:
-    taken, kept = take(browser, stage, picture), (FOLDER / picture.file).read_bytes()
-    assert size_of(taken) == size_of(kept) == (WIDTH, picture.height), "make screenshots takes them again"
-    assert max(len(taken), len(kept)) <= LARGEST
-
-
-def test_the_documentation_shows_each_picture_and_says_what_it_is() -> None:
-    shown = SHOWN.findall((ROOT / "docs" / "web.md").read_text())
-    assert [file for _, file in shown] == [picture.file for picture in PICTURES]
-    assert all(len(words) > 20 for words, _ in shown)
-    assert {file.name for file in FOLDER.glob("web-*")} == {picture.file for picture in PICTURES}
 
 
 def test_times_are_relative_or_in_utc(stage: Staged, browser: Browser, open_tab: OpenTab) -> None:
