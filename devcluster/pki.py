@@ -55,11 +55,18 @@ def authority(common_name: str) -> Pair:
 
 
 def issue(
-    ca: Pair, common_name: str, *, organizations: Sequence[str] = (), hosts: Sequence[str] = ()
+    ca: Pair,
+    common_name: str,
+    *,
+    organizations: Sequence[str] = (),
+    hosts: Sequence[str] = (),
+    until: datetime.datetime | None = None,
 ) -> Pair:
     """Issues a certificate for a client and, with `hosts` (names and addresses), for a server."""
     key = ec.generate_private_key(ec.SECP256R1())
-    builder = _builder(common_name, organizations, key.public_key(), issuer=ca.certificate.subject)
+    builder = _builder(
+        common_name, organizations, key.public_key(), issuer=ca.certificate.subject, until=until
+    )
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(_usage(ca=False), critical=True)
     builder = builder.add_extension(
@@ -127,6 +134,7 @@ def _builder(
     public_key: ec.EllipticCurvePublicKey,
     *,
     issuer: x509.Name,
+    until: datetime.datetime | None = None,
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
@@ -135,8 +143,8 @@ def _builder(
         .issuer_name(issuer)
         .public_key(public_key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(minutes=5))
-        .not_valid_after(now + _VALID_FOR)
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(until or now + _VALID_FOR)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
     )
 
