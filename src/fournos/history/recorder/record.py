@@ -115,11 +115,14 @@ def waits_for(observed: ObservedObject) -> tuple[str, str] | None:
 
 
 def _start(observed: ObservedObject) -> datetime | None:
-    """Returns the first start of a container; a job that only holds a lock starts with its phase."""
+    """Returns the first start of a container; a lock holds its cluster from its admission on."""
     job = observed.obj
-    if spec_of(job).get("lockOnly"):
-        return moment((status_of(job).get("phaseTimes") or {}).get("running"))
-    return started_at(observed.children)
+    return _held_since(job) if spec_of(job).get("lockOnly") else started_at(observed.children)
+
+
+def _held_since(lock: Obj) -> datetime | None:
+    """Returns when a job that only holds a cluster got it; it never runs."""
+    return moment((status_of(lock).get("phaseTimes") or {}).get("admitted"))
 
 
 def run_of(observed: ObservedObject, now: datetime, what: Fingerprint | None) -> Run:
@@ -175,7 +178,7 @@ def _of_job(row: Run, observed: ObservedObject, what: Fingerprint) -> Run:
         attempts=int(status.get("attempt") or 0),
         queued_at=_first(observed, "queued_at", moment(times.get("pending"))),
         admitted_at=_first(observed, "admitted_at", moment(times.get("admitted"))),
-        running_at=moment(run_times(obj)[0]),
+        running_at=_held_since(obj) if spec.get("lockOnly") else moment(run_times(obj)[0]),
         fingerprint="" if spec.get("lockOnly") else what.id,
         failure=failure(obj, observed.children).category.value if failed else "",
     )
@@ -185,7 +188,8 @@ def _held_gpus(observed: ObservedObject) -> int:
     """Returns the GPUs of the cluster that a lock holds, as first recorded; 0 if nobody counts them."""
     if observed.stored and observed.stored.run.gpu_count:
         return observed.stored.run.gpu_count
-    hardware = status_of(observed.target or {}).get("hardware") or {}
+    target = observed.target or {}
+    hardware = status_of(target).get("hardware") or spec_of(target).get("hardware") or {}
     return int(hardware.get("totalGPUs") or 0)
 
 

@@ -122,7 +122,7 @@ def test_results_of_a_task_that_somebody_else_made_are_not_the_job_s(adopted: st
     assert ["TaskRun job-post" in one.message for one in returned.problems] == [True][: bool(adopted)]
 
 
-def test_a_lock_starts_nothing() -> None:
+def test_a_lock_is_used_from_its_admission_on() -> None:
     begin, now = datetime(2030, 1, 1, tzinfo=UTC), datetime(2030, 1, 1, 1, tzinfo=UTC)
     job: dict[str, Any] = {
         "metadata": {
@@ -150,5 +150,6 @@ def test_a_lock_starts_nothing() -> None:
     )
     assert (of_cluster.gpu_count, of_cluster.fingerprint, of_cluster.pipeline) == (16, "", "")
     assert later.gpu_count == 8, "as it was first recorded"
-    assert record.run.started_at is None
+    held_since = datetime(2030, 1, 1, 0, 20, tzinfo=UTC)
+    assert (record.run.started_at, of_cluster.ran_from) == (held_since, held_since)
     assert record.run.admitted_at == datetime(2030, 1, 1, 0, 20, tzinfo=UTC)

@@ -275,3 +275,11 @@ async def test_every_disturbance_of_a_comparison_ends_alike(how: str) -> None:
 def story_of(name: str, story: Story) -> Run:
     (found,) = (run for run in story.archive.runs.values() if run.name == name)
     return found
+
+
+async def test_a_lock_counts_from_its_admission_on() -> None:
+    """It holds its cluster in the phase Admitted, and never runs."""
+    story = Story(spec={"lockOnly": True, "cluster": "cluster-1", "executionEngine": None, "ttl": None})
+    await story.run()
+    assert (story.row.phase, story.row.pipeline, story.row.ending) == ("Admitted", "", Ending.OPEN)
+    assert story.row.ran_from is not None and story.row.ran_from == story.row.admitted_at
