@@ -97,7 +97,12 @@ async def test_what_is_cut_or_altered_on_the_way_leaves_nothing(stage: Stage) ->
 
 
 @pytest.mark.parametrize(
-    "path", ["%2e%2e/x", "a/%2e%2e/%2e%2e/x", "a//x", "a%5Cx", "a%00x", "/x", "a/./x%0A", "x" * 600]
+    "path",
+    [
+        *("%2e%2e/x", "a/%2e%2e/%2e%2e/x", "a//x", "a%5Cx", "a%00x", "/x", "a/./x%0A", "x" * 600),
+        # What a terminal obeys: escapes, C1 controls, and what turns the direction of text round.
+        *("%1b]0;x%07", "a%c2%9b31m", "a/b%e2%80%aec"),
+    ],
 )
 async def test_a_path_that_is_not_plain_is_refused(stage: Stage, path: str) -> None:
     status, _ = await stage.send(path, b"x")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from codecs import getincrementaldecoder
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from fournos.cli.options import ToOption
 from fournos.cli.stored import RunArgument, history_of_run, result_table
 from fournos.client.errors import NotAllowedError
 from fournos.client.history import AsyncHistory
+from fournos.engine.api.values import escaped
 from fournos.insight.values import count
 
 if TYPE_CHECKING:
@@ -204,7 +206,7 @@ async def get_artifact(
     async with history_of_run(cli, job) as (history, name):
         pieces = history.artifact(name, path)
         if file is None:
-            async for piece in pieces:
+            async for piece in _inert(pieces) if sys.stdout.isatty() else pieces:
                 sys.stdout.buffer.write(piece)
             sys.stdout.buffer.flush()
             return
@@ -214,6 +216,13 @@ async def get_artifact(
                 out.write(piece)
         unfinished.replace(file)
     cli.output.say(f"{file}: {file.stat().st_size} bytes")
+
+
+async def _inert(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yields the text without what a terminal obeys: any task may have made it."""
+    decoder = getincrementaldecoder("utf-8")(errors="replace")
+    async for piece in pieces:
+        yield escaped(decoder.decode(piece)).encode()
 
 
 def _files(path: Path) -> list[tuple[Path, str]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 
+from fournos.cli.results import _inert
 from fournos.history.artifacts import Artifact
 from fournos.history.records import Page, body
 from fournos.history.results.models import Kpi, Test
@@ -53,3 +55,12 @@ def test_the_job_may_be_named_by_labels_or_be_the_last_one() -> None:
     for name in ("@last", "team=x"):
         assert "tput" in program("results", "list", name).stdout
         assert "has no artifacts" in program("artifacts", "list", name).stderr
+
+
+async def test_an_artifact_steers_no_terminal() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for piece in (b"ok \xc3", b"\xbc\n\x1b]0;OWNED\x07", b"\xff\xe2\x80\xae"):
+            yield piece
+
+    shown = b"".join([piece async for piece in _inert(pieces())])
+    assert shown.decode() == "ok ü\n\\x1b]0;OWNED\\x07\ufffd\\u202e"
