@@ -9,7 +9,7 @@ import typer
 
 from fournos.cli.command import Cli
 from fournos.cli.errors import Exit, Fail
-from fournos.cli.find import KpiOption
+from fournos.cli.find import KpiOption, bare_names
 from fournos.cli.options import Format
 from fournos.cli.output import sparkline, table
 from fournos.cli.stored import RunArgument, api_data, history_of_run, selected
@@ -39,6 +39,7 @@ async def compare(
         typer.Argument(
             metavar="JOB JOB…",
             show_default=False,
+            callback=bare_names,
             help="Names, UIDs, labels (team=x,model=y: the newest that succeeded), @last or @baseline; "
             "the first is the reference. They may be gone.",
         ),

@@ -14,7 +14,7 @@ from rich.text import Text
 from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, MINICLUSTER, Resource
 from fournos.api.phase import ACTIVE
 from fournos.cli.command import Cli, CliSession
-from fournos.cli.find import complete_name, completion, find_job, find_of_kind, is_job_kind
+from fournos.cli.find import bare_name, complete_name, completion, find_job, find_of_kind, is_job_kind
 from fournos.cli.output import headline, phase_text, section, table
 from fournos.cli.stored import api_data, estimated
 from fournos.insight import dispatch, frameworks
@@ -262,6 +262,7 @@ EstimatedArgument = Annotated[
         metavar="[NAME]",
         help="A job; without it, all jobs of the namespace that wait or run.",
         autocompletion=complete_name,
+        callback=bare_name,
         show_default=False,
     ),
 ]

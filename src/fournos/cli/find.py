@@ -122,29 +122,6 @@ def complete_phase(incomplete: str) -> list[str]:
     return [word for word in words if word.startswith(incomplete)]
 
 
-KpiOption = Annotated[
-    str, typer.Option("--kpi", metavar="KPI", help="Only this KPI.", autocompletion=complete_kpi)
-]
-NameArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="NAME",
-        help="Name of the job, or @last for the newest one (of yours, where FOURNOS_OWNER is set).",
-        autocompletion=complete_name,
-        show_default=False,
-    ),
-]
-NamesArgument = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="NAME...",
-        help="Names of jobs, or @last for the newest one (of yours, where FOURNOS_OWNER is set).",
-        autocompletion=complete_name,
-        show_default=False,
-    ),
-]
-
-
 _JOB_KINDS: Final = ("", "fj", *(f"fournosjob{tail}" for tail in ("", "s", ".fournos.dev", "s.fournos.dev")))
 
 
@@ -159,13 +136,41 @@ def bare_name(name: str) -> str:
     return bare if is_job_kind(kind) else name
 
 
+def bare_names(names: list[str] | None) -> list[str]:
+    return [bare_name(name) for name in names or ()]
+
+
+KpiOption = Annotated[
+    str, typer.Option("--kpi", metavar="KPI", help="Only this KPI.", autocompletion=complete_kpi)
+]
+NameArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="Name of the job, or @last for the newest one (of yours, where FOURNOS_OWNER is set).",
+        autocompletion=complete_name,
+        callback=bare_name,
+        show_default=False,
+    ),
+]
+NamesArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="NAME...",
+        help="Names of jobs, or @last for the newest one (of yours, where FOURNOS_OWNER is set).",
+        autocompletion=complete_name,
+        callback=bare_names,
+        show_default=False,
+    ),
+]
+
+
 async def find_job(cli: Cli, session: CliSession, name: str) -> Obj:
     """Returns the job that the argument names.  Raises MissingError if there is none."""
-    bare = bare_name(name)
-    if bare in LAST:
+    if name in LAST:
         jobs = (await session.api.list(FOURNOS_JOB, namespace=session.namespace)).items
         return last(jobs, owner=cli.me, namespace=session.namespace)
-    return await find_one(session, FOURNOS_JOB, bare, command="fournos", what="job")
+    return await find_one(session, FOURNOS_JOB, name, command="fournos", what="job")
 
 
 async def find_of_kind(session: CliSession, resource: Resource, name: str) -> Obj:

@@ -13,6 +13,7 @@ import typer
 
 from fournos.cli.command import Cli, command_group, verb
 from fournos.cli.errors import Exit, Fail
+from fournos.cli.find import bare_name
 from fournos.cli.options import ToOption
 from fournos.cli.stored import RunArgument, history_of_run, result_table
 from fournos.client.errors import NotAllowedError
@@ -30,7 +31,13 @@ FilesArgument = Annotated[
     list[Path], typer.Argument(metavar="FILE…", show_default=False, help="Files of results.")
 ]
 JobOption = Annotated[
-    str, typer.Option("--job", metavar="JOB", help="Of this job; without it, of the job whose pod this is.")
+    str,
+    typer.Option(
+        "--job",
+        metavar="JOB",
+        callback=bare_name,
+        help="Of this job; without it, of the job whose pod this is.",
+    ),
 ]
 
 

@@ -12,6 +12,7 @@ import typer
 from rich.text import Text
 
 from fournos.cli.command import Cli, CliSession
+from fournos.cli.find import bare_name
 from fournos.cli.output import table
 from fournos.client.history import AsyncHistory, is_name
 from fournos.history.records import adapter
@@ -33,6 +34,7 @@ RunArgument = Annotated[
     typer.Argument(
         metavar="JOB",
         show_default=False,
+        callback=bare_name,
         help="Name or UID of a job, labels (team=x,model=y: the newest that succeeded), or @last; "
         "it may be gone.",
     ),

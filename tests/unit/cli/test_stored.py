@@ -52,6 +52,28 @@ def test_a_job_that_is_gone_is_shown_from_the_history() -> None:
     assert "5m" in result.stdout and "Lock" in result.stdout and "held by nightly" in result.stdout
 
 
+@pytest.mark.parametrize(
+    "typed", ["fournosjob.fournos.dev/gone", "fournosjob/gone", "FournosJob/gone", "fj/gone"]
+)
+def test_every_command_of_the_history_takes_what_a_list_prints(typed: str) -> None:
+    """`list -o name` prints fournosjob.fournos.dev/NAME."""
+    wanted = [
+        (("get", typed), "runs/gone"),
+        (("logs", typed), "runs/gone"),
+        (("trend", typed), "runs/gone/results/trends"),
+        (("compare", typed, typed), "runs/gone/results/comparison?with=gone"),
+        (("results", "list", typed), "runs/gone/results"),
+        (("artifacts", "list", typed), "runs/gone/artifacts"),
+        (("baseline", "pin", typed), "runs/gone"),
+        (("acknowledge", "list", typed), "runs/gone/acknowledgements"),
+    ]
+    for words, asked in wanted:
+        api = stored()
+        Program(api)(*words)
+        assert any(f"/{asked}" in path for _, path in api.raw_requests), (words, api.raw_requests)
+        assert not any("fournos.dev/gone" in path or "%2F" in path for _, path in api.raw_requests)
+
+
 def test_and_as_it_was() -> None:
     found = json.loads(Program(stored())("get", "gone", "-o", "json").stdout)
     assert found["metadata"]["name"] == "gone"
