@@ -194,6 +194,16 @@ def main(
         return process.ExitCode.NOT_STARTED
 
 
+def check_ports(ports: Mapping[str, int]) -> None:
+    """Raises OSError for a port that cannot be listened on; `ports`: what names it → port, 0 if unused."""
+    for name, port in ports.items():
+        try:
+            if port:
+                socket.create_server(("", port)).close()
+        except OSError as error:
+            raise OSError(f"port {port} ({name}) cannot be used: {os.strerror(error.errno or 0)}") from None
+
+
 def _level(settings: Sequence[BaseSettings]) -> str:
     """Returns the most detailed level that is set: a part may have a published variable of its own."""
     levels = [str(vars(one)["log_level"]) for one in settings if "log_level" in one.model_fields_set]
@@ -268,6 +278,16 @@ async def _run(
     workers: int,
     health_port: int,
 ) -> int:
+    # Before the Lease: a process that cannot serve must not lead.
+    target = webhook_settings.target("", webhook_url)
+    check_ports(
+        {
+            "--health-port": health_port,
+            "FOURNOS_METRICS_PORT": own.metrics_port,
+            "admission webhooks": target.port if target else 0,
+            **{f"{one.model_config.get('env_prefix')}PORT": getattr(one, "port", 0) for _, one in parts},
+        }
+    )
     clock, metrics = SystemClock(), Metrics(TABLE)
     identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
     async with AsyncExitStack() as clients:

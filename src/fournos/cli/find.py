@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
-from fournos.api.kinds import FOURNOS_JOB, Resource
+from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, MINICLUSTER, Resource
 from fournos.api.phase import Phase
 from fournos.cli.command import Cli, CliSession, Root
+from fournos.cli.errors import Exit, Fail
 from fournos.cli.options import CommonOptions
 from fournos.client.connection import contexts
 from fournos.insight.clusters import RESOURCE_FLAVOR
+from fournos.insight.errors import NoSuchResourceError
 from fournos.insight.jobs import last, named, newest_first
 from fournos.insight.source import NAMESPACE
 from fournos.insight.values import Key, Obj, name_of, phase_of, spec_of
 
+_INSTALLS: Final = {
+    APPWRAPPER: "-k deploy/appwrapper",
+    MINICLUSTER: "-k deploy/minicluster",
+}
+"""Kind → what to apply, for those whose CRD is not in manifests/crd.yaml."""
 LAST: Final = ("@last", "@latest")
 _COMPLETION_SECONDS = 2.0
 _RUNS: Final = 20
@@ -179,9 +187,21 @@ async def find_of_kind(session: CliSession, resource: Resource, name: str) -> Ob
     return await find_one(session, resource, bare, command=command, what=resource.kind)
 
 
+@contextmanager
+def installed(resource: Resource) -> Iterator[None]:
+    """Raises Fail, with the command that installs the kind, if the API server does not know it."""
+    try:
+        yield
+    except NoSuchResourceError:
+        file = _INSTALLS.get(resource, "-f manifests/crd.yaml")
+        fix = f"install it (kubectl apply --server-side {file}), or choose the right cluster with --context"
+        raise Fail(f"the cluster does not know {resource}", fix=fix, code=Exit.SERVER) from None
+
+
 async def find_one(session: CliSession, resource: Resource, name: str, *, command: str, what: str) -> Obj:
     """Returns the object of this name in the session's namespace; `what` is the noun for the kind.
 
     Raises MissingError, with similar names, if there is none.
     """
-    return await named(session.api, resource, Key(session.namespace, name), noun=what, command=command)
+    with installed(resource):
+        return await named(session.api, resource, Key(session.namespace, name), noun=what, command=command)

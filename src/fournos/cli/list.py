@@ -14,7 +14,7 @@ from rich.text import Text
 from fournos.api.kinds import FOURNOS_JOB, Resource
 from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
-from fournos.cli.find import complete_cluster, complete_owner, complete_phase
+from fournos.cli.find import complete_cluster, complete_owner, complete_phase, installed
 from fournos.cli.options import Format
 from fournos.cli.output import connection_text, phase_text, table
 from fournos.cli.stored import api_data
@@ -75,7 +75,8 @@ async def show_list(
     """Prints the objects in one of the phases (None: in any), newest first."""
     async with cli.session() as session:
         namespace = "" if everywhere else session.namespace
-        listed = (await session.api.list(resource, namespace=namespace, selector=selector)).items
+        with installed(resource):
+            listed = (await session.api.list(resource, namespace=namespace, selector=selector)).items
     wanted = {one.lower() for one in phases or ()}
     shown = [one for one in newest_first(listed) if not wanted or phase_of(one).lower() in wanted]
     if cli.output.objects(resource, shown):

@@ -19,6 +19,19 @@ from fournos.insight.doctor_access import DoctorFinding, DoctorServer, ExaminedN
 from fournos.insight.source import clusters_namespace
 from fournos.insight.values import count
 
+SYSTEMS: Final = (
+    "jobs",
+    "schedules",
+    "clusters",
+    "appwrappers",
+    "frameworks",
+    "multikueue",
+    "miniclusters",
+    "history",
+    "web",
+)
+"""The parts of `fournos run`: their module is imported by that command alone."""
+
 
 def run(
     cli: Cli,
@@ -27,7 +40,7 @@ def run(
         typer.Option(
             "--enable",
             metavar="SYSTEM",
-            help="Systems: jobs, clusters, appwrappers, frameworks, or several with commas.",
+            help=f"Systems: {', '.join(SYSTEMS)}; several with commas.",
         ),
     ] = None,
     workers: Annotated[

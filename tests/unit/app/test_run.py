@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -105,6 +106,32 @@ def test_metrics_are_on_the_port_of_the_probes_or_on_their_own(
         monkeypatch.setenv("FOURNOS_METRICS_PORT", str(free_port()))
     assert run.main(enable=("miniclusters",), health_port=started.port) == 0
     assert started.answers == {"/healthz": 200, "/metrics": status}
+
+
+@pytest.mark.parametrize(
+    ("enable", "option", "variable"),
+    [
+        ("miniclusters", "--health-port", ""),
+        ("miniclusters", "FOURNOS_METRICS_PORT", "FOURNOS_METRICS_PORT"),
+        ("web", "FOURNOS_WEB_PORT", "FOURNOS_WEB_PORT"),
+    ],
+)
+def test_a_port_that_is_taken_ends_it_before_it_leads_in_one_sentence(
+    enable: str,
+    option: str,
+    variable: str,
+    started: Started,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        if variable:
+            monkeypatch.setenv(variable, str(port))
+        assert run.main(enable=(enable,), health_port=started.port if variable else port) != 0
+    assert started.tasks == set(), "nothing has started"
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"fournos: port {port} ({option}) cannot be used: Address already in use"
 
 
 @pytest.mark.parametrize("part", [name for name, part in PARTS.items() if part.lease])

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from fournos.app.parts import PACKAGES
 from fournos.cli.app import COMMANDS
+from fournos.cli.operate import SYSTEMS
 from tests.unit.cli.api import Api, Program
 
 ROOT = Path(__file__).parents[3]
@@ -64,6 +66,10 @@ def test_help_needs_no_package_of_an_extra() -> None:
         "from fournos.cli import main\nmain()"
     )
     assert "Submit jobs." in python(code)
+
+
+def test_the_help_of_run_names_every_part() -> None:
+    assert tuple(PACKAGES) == SYSTEMS
 
 
 def test_version() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, FOURNOS_SCHEDULE, MINICLUSTER
 from fournos.cli.command import Root, World
 from fournos.cli.errors import Exit
 from fournos.cli.find import (
@@ -32,13 +32,15 @@ from fournos.engine.kube.errors import (
     NotFoundError,
     ServerError,
 )
-from fournos.engine.kube.resource import NAMESPACE
+from fournos.engine.kube.resource import NAMESPACE, Resource
 from fournos.engine.queueing.kinds import RESOURCE_FLAVOR
 from fournos.history.records import body
 from fournos.history.results.models import RunValues, ValuePage
 from tests.history import a_run, measured_value
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NS, ago, job
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
@@ -66,6 +68,28 @@ def test_api_errors(error: KubeError, told: str) -> None:
     assert result.stderr.startswith("Error: ")
     assert told in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "file"),
+    [
+        (("appwrapper", "list"), APPWRAPPER, "deploy/appwrapper"),
+        (("explain", "appwrapper/x"), APPWRAPPER, "deploy/appwrapper"),
+        (("minicluster", "list"), MINICLUSTER, "deploy/minicluster"),
+        (("schedule", "list"), FOURNOS_SCHEDULE, "manifests/crd.yaml"),
+        (("get", "x"), FOURNOS_JOB, "manifests/crd.yaml"),
+    ],
+)
+def test_a_kind_that_is_not_installed_is_named_with_its_own_file(
+    words: tuple[str, ...], kind: Resource, file: str
+) -> None:
+    api = Api()
+    api.fails["*", kind] = NoSuchResourceError("404 page not found", status=404)
+    result = Program(api)(*words)
+    assert result.exit_code == Exit.SERVER
+    assert f"does not know {kind}" in result.stderr and file in " ".join(result.stderr.split())
+    folder = ROOT / file
+    assert f"name: {kind}" in (folder if folder.is_file() else folder / "crd.yaml").read_text()
 
 
 def test_a_namespace_that_is_missing_is_no_missing_job() -> None:

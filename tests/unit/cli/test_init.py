@@ -69,3 +69,14 @@ def test_a_name_that_no_pipeline_can_have(name: str, tmp_path: Path) -> None:
     result = Program(Api())("init", "benchmark", "--to", str(tmp_path / "made"), "--", name)
     assert result.exit_code == 2 and "is not a name" in result.stderr
     assert not (tmp_path / "made").exists()
+
+
+def test_the_gate_finds_a_relative_kubeconfig(folder: Path, tmp_path: Path) -> None:
+    """As the GitHub lines of its README write one: in the folder in which they run."""
+    (tmp_path / "kubeconfig").touch()
+    fake = tmp_path / "fournos"
+    fake.write_text('#!/bin/sh\ntest -f "$KUBECONFIG" || exit 9\n[ "$1" != submit ] || ls "$3"\n')
+    fake.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "KUBECONFIG": "kubeconfig"}
+    done = subprocess.run([folder / "gate.sh"], cwd=tmp_path, env=environment, check=False)
+    assert done.returncode == 0
