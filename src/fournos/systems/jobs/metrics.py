@@ -16,7 +16,7 @@ from fournos.api.kinds import FOURNOS_JOB, PIPELINE
 from fournos.api.phase import NEW, PHASE_TIME, TERMINAL, Cause, Phase, run_times
 from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.values import creation_time, parse_time
-from fournos.engine.kube.resource import Key, Obj, uid_of
+from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.runtime import metrics as table
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Caches, of_each
@@ -127,8 +127,6 @@ class JobMetrics:
         self._clock = clock
         self._caches: Caches | None = None
         self._labels: set[str] = set()
-        self._ended: set[str] = set()
-        """UIDs of the jobs that were counted: a phase that was corrected may end a second time."""
 
     def attach(self, caches: Caches) -> None:
         """Takes the caches of the controller, which tell which Pipelines there are."""
@@ -141,10 +139,9 @@ class JobMetrics:
         at = _entered(now)
         if cause := cause_of(before):
             self._metrics.observe(WAITED, _seconds(at, _entered(before)), cause)
-        phase, uid = _stage(now)[0], uid_of(now)
-        if phase not in TERMINAL or _stage(before)[0] in TERMINAL or uid in self._ended:
+        phase = _stage(now)[0]
+        if phase not in TERMINAL or _stage(before)[0] in TERMINAL:
             return
-        self._ended.add(uid)
         pipeline = self._label(now)
         self._metrics.add(ENDED, pipeline, phase)
         began, _ = run_times(now)
@@ -170,7 +167,6 @@ class JobMetrics:
         for cause in CAUSES:
             metrics.set(WAITING, len(waits[cause]), cause)
             metrics.set(LONGEST, max(waits[cause], default=0.0), cause)
-        self._ended &= {uid_of(job) for job in jobs}
         metrics.clear(FAILURES)
         for pipeline, count in self._failures(jobs).items():
             metrics.set(FAILURES, count, pipeline)

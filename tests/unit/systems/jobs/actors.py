@@ -44,7 +44,8 @@ class Kueue:
         for name, reason in list(self.evict):
             found = server.find(WORKLOAD, Key(NS, name))
             run = server.find(PIPELINE_RUN, Key(NS, name))
-            if found and is_true(found, "Admitted") and run and run.get("status"):
+            begun = bool((run or {}).get("status")) or bool(found and is_true(found, "PodsReady"))
+            if found and is_true(found, "Admitted") and begun:
                 set_conditions(server, WORKLOAD, found, Condition("Evicted", "True", reason, "told to"))
                 self.evict.remove((name, reason))
                 return

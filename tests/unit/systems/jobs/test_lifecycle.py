@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from fournos.api.fournosjob import DEFINITION
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
-from fournos.engine.api.conditions import condition, is_true
+from fournos.engine.api.conditions import is_true
 from fournos.engine.api.values import format_time, parse_time
 from fournos.engine.kube.resource import JOB, SECRET, Key, Resource, owner_reference
 from fournos.engine.queueing.kinds import WORKLOAD
@@ -179,13 +178,6 @@ async def test_the_straight_way() -> None:
     assert job(done.server)["metadata"]["labels"]["fournos.dev/exclusive-cluster"] == "cluster-1"
 
 
-async def test_a_start_time_is_awaited() -> None:
-    done = await run(STORIES["has a start time"])
-    status, start_at = job(done.server)["status"], job(done.server)["spec"]["scheduledStartTime"]
-    assert status["phase"] == "Succeeded"
-    assert status["phaseTimes"]["pending"] < start_at <= status["phaseTimes"]["admitted"]
-
-
 async def test_the_run_that_is_made() -> None:
     done = await run(STORIES["succeeds"])
     spec = done.server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]
@@ -218,53 +210,11 @@ async def test_the_run_that_is_made() -> None:
     assert done.server.get(SECRET, Key(NS, "job-kubeconfig"))["data"] == {"kubeconfig": "bQ=="}
 
 
-async def test_a_retry_is_a_new_attempt_with_new_names() -> None:
-    done = await run(STORIES["fails once, is retried"])
-    status = job(done.server)["status"]
-    assert status["phase"] == "Succeeded"
-    assert [(a["number"], a["outcome"], a["pipelineRun"]) for a in status["attempts"]] == [
-        (1, "Failed", "job"),
-        (2, "Succeeded", "job-r2"),
-    ]
-
-
-async def test_an_evicted_job_stops_first_and_runs_again() -> None:
-    done = await run(STORIES["is evicted and runs again"])
-    status = job(done.server)["status"]
-    assert status["phase"] == "Succeeded"
-    assert [(a["outcome"], a["pipelineRun"]) for a in status["attempts"]] == [
-        ("Evicted", "job"),
-        ("Succeeded", "job-r2"),
-    ]
-    assert done.server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]["status"] == "CancelledRunFinally"
-
-
-async def test_stop_runs_finally_tasks_and_terminate_does_not() -> None:
-    for how, cancelled in (("Stop", "CancelledRunFinally"), ("Terminate", "Cancelled")):
-        done = await run(scenario(tekton=endless, script=[edit(shutdown=how)]))
-        assert phase(done.server) == "Stopped"
-        assert job(done.server)["status"]["message"] == "Job stopped by user"
-        assert done.server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]["status"] == cancelled
-
-
-async def test_a_deaf_run_is_deleted_with_its_pods_before_quota_goes() -> None:
-    done = await run(STORIES["deaf run is forced"])
-    assert phase(done.server) == "Stopped"
-    assert done.server.find(PIPELINE_RUN, Key(NS, "job")) is None
-
-
 @pytest.mark.parametrize("lag", range(4))
 async def test_deleting_a_running_job_logs_no_warning(lag: int, caplog: pytest.LogCaptureFixture) -> None:
     done = await Run(scenario(tekton=endless, script=[deleted]), lag=lag).finish()
     assert done.server.find(FOURNOS_JOB, Key(NS, "job")) is None
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == []
-
-
-async def test_the_display_name_is_in_the_status_for_every_view() -> None:
-    done = await run(scenario(lambda s: submit(s, displayName="Nightly run")))
-    assert job(done.server)["status"]["displayName"] == "Nightly run"
-    (column,) = [one for one in DEFINITION.columns if one.name == "Display Name"]
-    assert column.path == ".status.displayName"
 
 
 async def test_an_empty_priority_is_none() -> None:
@@ -277,37 +227,6 @@ async def test_an_empty_priority_is_none() -> None:
     assert [write for write in done.process.api.writes if "workloads" in write] == [
         f"create workloads.kueue.x-k8s.io {NS}/job"
     ]
-
-
-async def test_priority_reaches_kueue() -> None:
-    made: dict[str, Any] = {}
-
-    class Watching(Kueue):
-        def __call__(self, server: Server) -> None:
-            for workload in server.list(WORKLOAD):
-                made.update(workload["spec"])
-            super().__call__(server)
-
-    await run(scenario(shared_hardware, kueue=Watching))
-    assert made["priority"] == 100
-    assert made["priorityClassRef"] == {
-        "group": "kueue.x-k8s.io",
-        "kind": "WorkloadPriorityClass",
-        "name": "nightly",
-    }
-    (pod_set,) = made["podSets"]
-    assert pod_set["template"]["spec"]["containers"][0]["resources"]["requests"] == {
-        "fournos/cluster-slot": "1",
-        "fournos/gpu-a100": "2",
-    }
-
-
-async def test_resolver_failure_shows_its_log() -> None:
-    done = await run(STORIES["resolver fails"])
-    status = job(done.server)["status"]
-    assert status["phase"] == "Failed"
-    assert status["message"].startswith("Resolution failed: Job has reached the specified backoff limit")
-    assert condition(job(done.server), "Resolved")["reason"] == "Failed"  # type: ignore[index]
 
 
 # --- garbage collection --------------------------------------------------------------------------------
@@ -378,16 +297,6 @@ async def test_what_was_made_a_moment_ago_is_spared_at_first_and_gone_within_hal
     assert len(server.list(WORKLOAD)) == 1
     await run_to_quiescence(process, horizon=20.0)
     assert server.list(WORKLOAD) == []
-
-
-async def test_what_is_collected_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO")
-    await left(lambda s: [child(s, resource) for resource in CHILDREN])
-    reported = [
-        record.getMessage() for record in caplog.records if record.name == "fournos.engine.runtime.act"
-    ]
-    why = "garbage: FournosJob gone does not exist"
-    assert reported == [f"deleted {resource.kind} {NS}/gone: {why}" for resource in CHILDREN]
 
 
 async def test_the_api_server_s_word_counts_not_the_cache_s() -> None:

@@ -303,12 +303,6 @@ async def test_a_run_that_failed_returns_what_its_tasks_have_measured() -> None:
         await disturbed(case)
 
 
-async def test_a_run_that_was_stopped_returns_what_its_tasks_have_measured() -> None:
-    case = scenario(sent, edit(shutdown="Stop"), tekton=lambda: Returning(endless={"job"}))
-    server = (await run(case)).server
-    assert (phase(server), returned(server)) == ("Stopped", [{"of": "own"}, '{"kpis": []}'])
-
-
 async def test_a_job_of_this_cluster_has_no_results_in_its_status() -> None:
     server = (await run(scenario(submit, tekton=Returning))).server
     assert (phase(server), returned(server)) == ("Succeeded", [])

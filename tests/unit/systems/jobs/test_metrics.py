@@ -18,10 +18,10 @@ from fournos.systems.jobs import metrics as jobs_metrics
 from fournos.systems.jobs.metrics import CAUSES, PIPELINES_MAX, JobMetrics, cause_of
 from fournos.systems.jobs.part import jobs_controller
 from tests.unit.systems.jobs import actors
-from tests.unit.systems.jobs.actors import NS, Kueue, Tekton, submit
+from tests.unit.systems.jobs.actors import NS, Tekton
 from tests.unit.systems.jobs.test_lifecycle import scenario
-from tests.world.harness import crash_everywhere, run
-from tests.world.server import Server, VirtualClock
+from tests.world.harness import run
+from tests.world.server import VirtualClock
 
 
 def at(minute: int) -> str:
@@ -156,17 +156,6 @@ def test_labels_are_bounded() -> None:
     assert count(served, "fournos_jobs_ended_total", pipeline="other", phase="Failed") == 5
 
 
-def test_an_end_counts_once_even_if_it_is_corrected() -> None:
-    counted, served = attached(caches())
-    done = ended("a", "Failed", 10)
-    counted.written(job("a", "Running", phaseTimes={"running": at(4)}), done)
-    counted.written(done, job("a", "Running", phaseTimes={"running": at(4)}))
-    counted.written(job("a", "Running", phaseTimes={"running": at(4)}), done)
-    counted.written(done, {**done, "status": {**done["status"], "archivedAt": at(11)}})
-    assert count(served, "fournos_jobs_ended_total", pipeline="p0", phase="Failed") == 1
-    assert count(served, "fournos_job_run_seconds_sum", pipeline="p0", phase="Failed") == 600
-
-
 def test_a_suspension_is_no_wait_for_quota() -> None:
     counted, served = attached(caches())
     times = {"pending": at(10), "admitted": at(50)}
@@ -194,30 +183,6 @@ async def test_a_job_s_life_is_counted_and_a_restart_counts_nothing_again() -> N
     again.report()
     assert restarted.value("fournos_jobs", "Failed") == 1
     assert count(restarted, "fournos_jobs_ended_total", **names) == 0
-
-
-async def test_no_crash_makes_an_end_count_twice() -> None:
-    """Of all lives of the operator together: a write whose answer is lost is not counted at all."""
-    ends: list[str] = []
-
-    def written(before: Any, now: Any) -> None:
-        counted, served = attached(caches())  # a process without memory
-        counted.written(before, now)
-        ends.extend(
-            ["end"] * int(count(served, "fournos_jobs_ended_total", pipeline="other", phase="Failed"))
-        )
-
-    def begin(server: Server) -> None:
-        ends.clear()
-        submit(server)
-
-    def once(server: Server) -> bool:
-        assert len(ends) <= 1
-        return True
-
-    counting = jobs_controller(actors.SETTINGS, actors.TEMPLATE, written=written)
-    story = scenario(begin, tekton=lambda: Tekton(fails={"job"}), kueue=Kueue, end=once)
-    assert await crash_everywhere(replace(story, controller=counting)) > 5
 
 
 def test_a_status_with_a_time_that_nobody_can_read_keeps_no_other_job_from_the_metrics() -> None:

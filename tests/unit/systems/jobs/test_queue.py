@@ -226,15 +226,6 @@ async def test_a_long_queue_is_not_written_again_for_every_job_that_ends() -> No
     assert sum("by another job" in message for message in messages) == 10
 
 
-async def test_a_lost_workload_stops_the_run_and_queues_it_again() -> None:
-    def lose(server: Server) -> None:
-        server.delete(WORKLOAD, Key(NS, "job"))
-
-    server = await finished(tekton=Tekton(endless={"job"}, pods=True), script=[lose])
-    assert phase(server) == "Succeeded"
-    assert [a["outcome"] for a in status(server)["attempts"]] == ["Lost", "Succeeded"]
-
-
 async def test_a_spec_that_changes_in_the_queue_is_queued_anew() -> None:
     """Cluster and priority are free until a cluster is assigned."""
 

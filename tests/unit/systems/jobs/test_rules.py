@@ -199,12 +199,6 @@ async def test_a_foreign_object_of_our_name_is_left_alone() -> None:
     assert server.list(WORKLOAD) == []
 
 
-async def test_a_spec_that_cannot_be_read_fails_with_the_error() -> None:
-    server = await finished(lambda s: submit(s, hardware={"gpuType": ["a100"], "gpuCount": "many"}))
-    assert phase(server) == "Failed"
-    assert "The spec cannot be read: spec.hardware.gpuType" in status(server)["message"]
-
-
 async def test_no_second_run_beside_the_pods_of_a_deleted_one() -> None:
     """The answer to the creation is lost, the run starts a pod, a user deletes it, all in one pass."""
 

@@ -26,7 +26,7 @@ from fournos.engine.runtime.decision import (
     Unknown,
 )
 from fournos.systems.jobs import names
-from tests.unit.systems.jobs.actors import NS, SETTINGS, Tekton, edit, phase, submit
+from tests.unit.systems.jobs.actors import NS, SETTINGS
 from tests.unit.systems.jobs.passes import (
     GOES_ON,
     KEY,
@@ -42,8 +42,6 @@ from tests.unit.systems.jobs.passes import (
     true,
     written,
 )
-from tests.unit.systems.jobs.test_names_and_adoption import finished, status
-from tests.world.server import Server
 
 SECRETS = SETTINGS.secrets_namespace
 CREDS = SecretShape(Key(SECRETS, "vault-creds"))
@@ -292,29 +290,3 @@ def test_the_dashboard_of_the_run_is_linked() -> None:
 
 # --- stops ---------------------------------------------------------------------------------------------
 # A FournosJob that a user stops or suspends, or that its own spec ends.
-
-
-async def test_stopped_before_it_began() -> None:
-    server = await finished(lambda s: submit(s, shutdown="Stop"))
-    assert phase(server) == "Stopped"
-    assert server.list(PIPELINE_RUN) == []
-
-
-async def test_suspended_at_creation_and_resumed() -> None:
-    def resume(server: Server) -> None:
-        assert phase(server) == "Pending"
-        assert status(server)["message"].startswith("Suspended")
-        edit(suspend=False)(server)
-
-    server = await finished(lambda s: submit(s, suspend=True), script=[resume])
-    assert phase(server) == "Succeeded"
-
-
-async def test_suspended_while_it_runs() -> None:
-    def resume(server: Server) -> None:
-        assert (phase(server), server.list(WORKLOAD)) == ("Pending", [])
-        edit(suspend=False)(server)
-
-    server = await finished(tekton=Tekton(endless={"job"}), script=[edit(suspend=True), resume])
-    assert phase(server) == "Succeeded"
-    assert [a["outcome"] for a in status(server)["attempts"]] == ["Stopped", "Succeeded"]

@@ -11,7 +11,6 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.engine.api.conditions import condition, is_true
-from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import JOB, SECRET, Key
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
 from fournos.systems.jobs.settings import (
@@ -92,12 +91,6 @@ async def test_a_shared_job_without_gpus_runs_where_the_setting_allows_it() -> N
     ] == "Succeeded"
 
 
-async def test_dashboard() -> None:
-    server = await play(tekton_dashboard_url="https://dash/")
-    assert job(server)["status"]["dashboardURL"] == f"https://dash/#/namespaces/{NS}/pipelineruns/job"
-    assert "dashboardURL" not in job(await play())["status"]
-
-
 async def test_size_of_the_artifacts_volume() -> None:
     server = await play(artifact_pvc_size="7Gi")
     (workspace,) = server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]["workspaces"]
@@ -156,13 +149,6 @@ async def test_where_secrets_are_and_what_they_are_called() -> None:
     assert copies == {"job-kubeconfig", "job-v.a"}
 
 
-async def test_limits_of_the_pipeline() -> None:
-    limits = {"pipeline_timeout": "9h", "pipeline_tasks_timeout": "7h", "pipeline_finally_timeout": "2h"}
-    server = await play(**limits)
-    found = server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]["timeouts"]
-    assert found == {"pipeline": "9h", "tasks": "7h", "finally": "2h"}
-
-
 @pytest.mark.parametrize(
     ("setting", "ending", "kueue"),
     [
@@ -191,24 +177,6 @@ async def test_how_long_an_end_may_take(
     await play(actors=actors, script=[ending] if ending else [], **graces)
     assert requested["Cancelled"] - requested["CancelledRunFinally"] == pytest.approx(50, abs=2)
     assert requested["deleted"] - requested["Cancelled"] == pytest.approx(7, abs=2)
-
-
-async def test_the_wait_before_a_retry() -> None:
-    server = await play(
-        lambda s: submit(s, retry={"limit": 1}),
-        actors=[Resolver(), Kueue(), Tekton(fails={"job"})],
-        retry_backoff_sec=40.0,
-    )
-    first, second = job(server)["status"]["attempts"]
-    waited = parse_time(second["startedAt"]) - parse_time(first["finishedAt"])
-    assert 40 <= waited.total_seconds() <= 45
-
-
-@pytest.mark.parametrize(("secrets_kept", "left"), [("job", 2), ("run", 0)])
-async def test_how_long_copies_of_secrets_are_kept(secrets_kept: str, left: int) -> None:
-    server = await play(lambda s: submit(s, secretRefs=["my-creds"]), secrets_kept=secrets_kept)
-    assert phase(server) == "Succeeded"
-    assert len(server.list(SECRET, namespace=NS)) == left
 
 
 @pytest.mark.parametrize("pattern", ["kubeconfig", "{cluster}-{cluster}", "{entry}"])
