@@ -12,13 +12,19 @@ from tests.e2e.hub import Hub
 @pytest.fixture(scope="module")
 def submitted(hub: Hub) -> None:
     """The jobs whose end alone is looked at. They wait for their pods together, before any run is slow."""
-    hub.apply(pipeline("always-fails", "exit 7"), with_params())
+    hub.apply(pipeline("always-fails", "exit 7"), with_params(), with_a_large_result())
     hub.submit("succeeds", pipeline="fournos-full", hardware=None)
     params = {"model": "granite", "batches": [4, 8]}
-    hub.submit("params", pipeline="params", params=params, env={"SUITE": "nightly"})
+    hub.submit(
+        "params", pipeline="params", params=params, env={"SUITE": "nightly"}, timeouts={"pipeline": "15m"}
+    )
     hub.submit("deleted-after")
     hub.submit("anywhere", cluster=None, hardware={"gpuType": "h200", "gpuCount": 2})
-    hub.submit("retried", pipeline="always-fails", retry={"limit": 1, "backoff": "1s"})
+    retry = {"limit": 1, "backoff": "1s"}
+    hub.submit("retried", pipeline="always-fails", retry=retry)
+    nowhere = {"clusterless": True, "cluster": None, "hardware": None}
+    hub.submit("retried-nowhere", pipeline="always-fails", retry=retry, **nowhere)
+    hub.submit("large-result", pipeline="large-result", **nowhere)
 
 
 def pipeline(name: str, script: str) -> dict[str, Any]:
@@ -61,9 +67,17 @@ def with_params() -> dict[str, Any]:
     return found
 
 
+def with_a_large_result() -> dict[str, Any]:
+    found = pipeline("large-result", "head -c 5000 /dev/zero | tr '\\0' x > $(results.fournos-results.path)")
+    found["spec"]["tasks"][0]["taskSpec"]["results"] = [{"name": "fournos-results"}]
+    return found
+
+
 def test_parameters_and_variables_reach_the_steps(hub: Hub, submitted: None) -> None:
     status = hub.wait("params")
     assert status["phase"] == "Succeeded", status["message"]
+    limits = hub.get("pipelinerun", "params")["spec"]["timeouts"]
+    assert limits == {"pipeline": "15m0s", "tasks": "15m0s"}, "there are no finally tasks"
 
 
 def test_a_job_succeeds_with_its_secrets_and_artifacts(hub: Hub, submitted: None) -> None:
@@ -116,6 +130,32 @@ def test_a_failing_pipeline_is_retried(hub: Hub, submitted: None) -> None:
         (1, "Failed", "retried"),
         (2, "Failed", "retried-r2"),
     ]
+
+
+def test_a_clusterless_job_is_retried_without_a_cluster(hub: Hub, submitted: None) -> None:
+    status = hub.wait("retried-nowhere", timeout=180)
+    assert [(a["cluster"], a["outcome"]) for a in status["attempts"]] == [("[clusterless]", "Failed")] * 2
+    selector = "fournos.dev/job-name=retried-nowhere"
+    runs = hub.list("pipelineruns", selector=selector)
+    assert len(runs) == 2 and not any("fournos.dev/result" in str(run["metadata"]) for run in runs)
+    assert not hub.list("workloads.kueue.x-k8s.io", selector=selector)
+
+
+def test_a_result_that_is_too_large_for_tekton_is_named(hub: Hub, submitted: None) -> None:
+    status = hub.wait("large-result")
+    assert status["phase"] == "Failed" and "fournos results push" in status["message"], status["message"]
+
+
+def test_a_pruner_takes_no_result_with_a_run(hub: Hub) -> None:
+    """It deletes the run while the operator is away: here, before it has looked."""
+    name = hub.submit("pruned", pipeline="params", params={"model": "granite", "batches": ["4", "8"]})
+    hub.until(lambda: hub.exists("pipelinerun", name), lambda: "there is no PipelineRun")
+    assert "fournos.dev/result" in hub.get("pipelinerun", name)["metadata"]["finalizers"]
+    hub.run("wait", "pipelinerun", name, "--for=condition=Succeeded=false", "--timeout=180s")
+    hub.run("delete", "pipelinerun", name, "--wait=true", "--ignore-not-found")
+    status = hub.wait(name)
+    assert (status["phase"], [one["outcome"] for one in status["attempts"]]) == ("Failed", ["Failed"])
+    assert "Tasks Completed" in status["message"]
 
 
 def test_stop_runs_finally_tasks(hub: Hub, slow: None) -> None:

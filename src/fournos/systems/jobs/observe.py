@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from heapq import nsmallest
 from typing import Any
 
@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE, PIPELINE_RUN
 from fournos.api.phase import HOLDING, TERMINAL
-from fournos.engine.kube.resource import JOB, Key, Obj, Resource, controller_of, key_of, uid_of
+from fournos.engine.kube.resource import JOB, Key, Obj, controller_of, key_of, uid_of
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.engine.queueing.observe import covered
@@ -85,9 +85,6 @@ class Observer:
         """Key → UID and generation, the parsed spec and its validation error; of jobs that exist."""
         self._queued: dict[Key, str] = {}
         """Key → UID of jobs that exist and that a pass has seen Pending."""
-        self._free: tuple[int, tuple[FreeQuota, ...]] = (-1, ())
-        """The revision of the cached ClusterQueues, and what was free then."""
-        self._names: dict[Callable[[Obj], Iterable[str]], tuple[int, frozenset[str]]] = {}
 
     def __call__(self, caches: Caches, key: Key) -> Observed | None:
         job = caches[FOURNOS_JOB].get(key)
@@ -105,7 +102,8 @@ class Observer:
             self._queued[key] = uid
         holders = self._holders(caches, spec.cluster, but=key) if queued else []
         exclusive = tuple(name for name, alone in holders if alone)
-        flavors = self._of_all(caches, RESOURCE_FLAVOR, _flavor_name)
+        flavors = frozenset(flavor["metadata"]["name"] for flavor in caches[RESOURCE_FLAVOR])
+        queues = tuple(caches[CLUSTER_QUEUE])
         return Observed(
             key=key,
             job=job,
@@ -118,14 +116,14 @@ class Observer:
             resolve_jobs=tuple(one for one in caches[JOB].by(OWNER, uid) if _resolves(one, key.name)),
             pipeline=caches[PIPELINE].get(Key(key.namespace, spec.pipeline)),
             flavors=flavors,
-            checks=bool(self._of_all(caches, CLUSTER_QUEUE, _checked_queue)),
-            gpu_resources=self._of_all(caches, CLUSTER_QUEUE, self._gpu_names),
+            checks=any(queue["checked"] for queue in queues),
+            gpu_resources=frozenset(name for queue in queues for name in self._gpu_names(queue)),
             priority_value=int(priority["value"]) if priority else None,
             holders=tuple(name for name, _ in holders),
             exclusive_holders=exclusive,
             may_name_holder=not exclusive or self._may_name(caches, exclusive[0], job),
             all_locked=queued and not spec.cluster and self._all_locked(caches, flavors),
-            free_quota=self._free_quota(caches) if _accepts_others(job) else (),
+            free_quota=tuple(map(_free_quota, queues)) if _accepts_others(job) else (),
         )
 
     def _spec(self, key: Key, job: Obj) -> tuple[FournosJobSpec, str]:
@@ -144,28 +142,6 @@ class Observer:
             spec, problem = FournosJobSpec(), "; ".join(wrong)
         self._specs[key] = (uid, generation, spec, problem)
         return spec, problem
-
-    def _of_all(
-        self, caches: Caches, resource: Resource, names_in: Callable[[Obj], Iterable[str]]
-    ) -> frozenset[str]:
-        """Returns the names in all objects of a type.
-
-        Computed once per change of the cache, not once per pass.
-        """
-        store = caches[resource]
-        cached = self._names.get(names_in)
-        if cached is None or cached[0] != store.revision:
-            gathered = frozenset(name for obj in store for name in names_in(obj))
-            cached = self._names[names_in] = (store.revision, gathered)
-        return cached[1]
-
-    def _free_quota(self, caches: Caches) -> tuple[FreeQuota, ...]:
-        """Returns what is free in each ClusterQueue; gathered once per change of the cache."""
-        store = caches[CLUSTER_QUEUE]
-        if self._free[0] != store.revision:
-            quotas = (FreeQuota(queue["metadata"]["name"], queue["cohort"], queue["free"]) for queue in store)
-            self._free = (store.revision, tuple(quotas))
-        return self._free[1]
 
     def _gpu_names(self, queue: Obj) -> Iterable[str]:
         prefix = self._settings.gpu_resource_prefix
@@ -224,12 +200,8 @@ def _exclusive(job: Obj) -> bool:
     return bool(spec.get("exclusive", True) or spec.get("lockOnly"))
 
 
-def _flavor_name(flavor: Obj) -> Iterable[str]:
-    return (flavor["metadata"]["name"],)
-
-
-def _checked_queue(queue: Obj) -> Iterable[str]:
-    return (queue["metadata"]["name"],) if queue["checked"] else ()
+def _free_quota(queue: Obj) -> FreeQuota:
+    return FreeQuota(queue["metadata"]["name"], queue["cohort"], queue["free"])
 
 
 # --- event mapping: which keys a change enqueues -----------------------------------------------------
