@@ -81,9 +81,12 @@ class Draft:
         return str(self._status.get("message") or "")
 
     def found(self, type_: str) -> StatusCondition | None:
-        """Returns the condition of this type, if any."""
+        """Returns the condition of this type, if any; an invalid one counts as absent."""
         found = self._condition(type_)
-        return StatusCondition.model_validate(found) if found else None
+        try:
+            return StatusCondition.model_validate(found) if found else None
+        except ValidationError:
+            return None
 
     def reason_of(self, type_: str) -> str:
         return str(self._condition(type_).get("reason") or "")

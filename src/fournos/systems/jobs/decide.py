@@ -267,7 +267,7 @@ def _suspended(ctx: Context, cause: Interrupt) -> Decision:
 
 def _back_to_pending(ctx: Context, cause: Interrupt, message: str) -> None:
     ctx.draft.enter("Pending", message).put(stopRequestedAt=None, cluster=None)
-    if ctx.draft.found("PipelineRunReady"):
+    if ctx.draft.reason_of("PipelineRunReady"):
         ctx.draft.condition("PipelineRunReady", "False", cause.kind.value, cause.message)
 
 

@@ -63,7 +63,7 @@ def start(ctx: Context) -> Decision:
             return wait(ctx, "Resolved", "ClusterUnknown", f"Cannot look up clusters: {answer.reason}")
     if ctx.spec.lock_only:
         ctx.draft.put(resolved={})
-        if ctx.draft.found("Resolved"):  # the cluster was not known at first
+        if ctx.draft.reason_of("Resolved"):  # the cluster was not known at first
             ctx.draft.condition("Resolved", "True", "Resolved", "A lock needs no resolving")
         return pending(ctx)
     message = "Resolving job requirements"

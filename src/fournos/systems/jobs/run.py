@@ -56,11 +56,12 @@ def recorded_runs(ctx: Context) -> list[Obj]:
 
     Tekton leaves a run alone that is deleted before its end: it is gone as soon as nothing holds it.
     """
-    ended = {attempt.pipeline_run for attempt in ctx.draft.attempts if attempt.outcome is not None}
+    status = ctx.job.get("status") or {}
+    ended = {one.get("pipelineRun") for one in status.get("attempts") or () if one.get("outcome")}
     return [
         run
         for run in ctx.observed.runs
-        if ctx.draft.phase in TERMINAL
+        if status.get("phase") in TERMINAL
         or run["metadata"]["name"] in ended
         or (is_terminating(run) and not run_ended(run))
     ]

@@ -45,7 +45,7 @@ class StatusDraft(Draft):
         """Field → its JSON value and the parsed status, because a pass reads a field often."""
         self._display_name = display_name(job)
 
-    # --- reading: each field by its own type, so that an invalid field does not affect the others ---
+    # --- reading: each field by its own type; an invalid field counts as absent ---
 
     def _read(self, name: str) -> FournosJobStatus:
         value = self._status.get(name)

@@ -55,6 +55,7 @@ from tests.unit.systems.jobs.actors import (
 )
 from tests.unit.systems.jobs.passes import (
     FAILED,
+    GOING,
     GONE,
     KEY,
     NOW,
@@ -702,3 +703,29 @@ def test_results_that_are_too_large_for_tekton_are_named() -> None:
         found = decided(a_job("Running"), workloads=(a_workload(),), runs=(FAILED,), answers=answers)
         (message,) = written(found, "message")
         assert message.startswith("exit code 1") and ("fournos results push" in message) == told
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Admitted", "Running", "Stopping"])
+@pytest.mark.parametrize("spec", [{}, {"shutdown": "Stop"}, {"timeouts": {"pending": "1h"}}])
+def test_a_time_that_nobody_can_read_keeps_no_job_from_its_end(phase: str, spec: Any) -> None:
+    """The API server knows a year 0, and an engine may write the status of its job."""
+    never = "0000-01-01T00:00:00Z"
+    times = dict.fromkeys(("pending", "admitted", "running", "finished"), never)
+    stated = [
+        {"type": one, "status": "False", "reason": "x", "message": "", "lastTransitionTime": never}
+        for one in ("Suspended", "PipelineRunReady", "WorkloadAdmitted")
+    ]
+    entry = {"number": 1, "cluster": "cluster-1", "workload": "job", "pipelineRun": "job", "startedAt": never}
+    status = {"phaseTimes": times, "conditions": stated, "attempts": [entry], "stopRequestedAt": never}
+    for meta in ({}, GOING):
+        found = decided(
+            a_job(
+                phase,
+                status={**status, "retryAt": never},
+                meta={"finalizers": [names.FINALIZER], **meta},
+                **spec,
+            ),
+            workloads=(a_workload(),),
+            runs=(SUCCEEDED,),
+        )
+        assert found.steps or found.status
