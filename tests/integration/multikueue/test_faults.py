@@ -19,6 +19,7 @@ from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.kube.resource import Key
 from fournos.engine.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, WORKLOAD
 from fournos.systems.multikueue import names
+from fournos.systems.multikueue.config import MULTIKUEUE_CONFIG
 from tests.integration.killing import revived
 from tests.integration.multikueue.fleet import Fleet, insecure, typed
 from tests.integration.multikueue.players import Players
@@ -257,3 +258,34 @@ async def test_a_worker_restarts(fleet: Fleet) -> None:
         players.ends.add("a")
         await finishes(fleet, submitted)
         await revived(cluster)
+
+
+async def test_a_worker_leaves_the_config(fleet: Fleet) -> None:
+    """Unseen: what runs there is stopped all the same, then runs elsewhere, and nothing is left."""
+    fleet.start()
+    async with Players(fleet, [FOO]).working():
+        submitted = await submit(fleet, "a")
+        first = await runs(fleet, "a")
+        fleet.stop()
+        clusters = {"spec": {"clusters": [fleet.cluster_name(other(first))]}}
+        await fleet.manager.client.patch(MULTIKUEUE_CONFIG, Key("", fleet.check), clusters)
+        fleet.start()
+
+        async def moved() -> bool:
+            running = [name for name, site in fleet.workers.items() if await phase(site, "a") == "Running"]
+            assert len(running) <= 1, "it runs twice"
+            own = await workload(fleet, submitted)
+            return running == [other(first)] and is_true(own, "Admitted")
+
+        await fleet.until(moved, "it does not run on the worker that is left")
+        assert await where(fleet, "a") == [other(first)]
+        assert not await fleet.workers[first].all(WORKLOAD)
+
+        async def forgotten() -> bool:
+            left = f"{names.WORKER_CONDITION}{fleet.cluster_name(first)}"
+            return await active_condition(fleet, left) == ("", "")
+
+        await fleet.until(forgotten, "the worker that has left is still looked at")
+        await fleet.manager.client.delete(MULTIKUEUE_CONFIG, Key("", fleet.check))
+        await asyncio.sleep(3)
+        assert await phase(fleet.workers[other(first)], "a") == "Running", "a missing config stops nothing"
