@@ -22,8 +22,10 @@ _CONFIRMS = "fournos.dev/confirms"
 """Label of a rerun: the UID of a job of the manager cluster, where its results count, not on the worker."""
 _RECORDED = ("archivedAt", "suspectedAt")
 """Fields of a FournosJob's status that the recorder of a history writes: each cluster has its own."""
-_EXPIRES = ("ttl", "ttlSecondsAfterFinished", "ttlStrategy", "cleanup")
+_EXPIRES = ("ttlSecondsAfterFinished", "ttlStrategy")
 """Fields by which a job deletes itself after its end.  On a worker it stays until its end is known here."""
+_EXPIRES_OF = {"fournos.dev": ("ttl",), "flux-framework.org": ("cleanup",)}
+"""The same of kinds of these API groups alone: elsewhere the names may mean anything."""
 _POLICY_EXPIRES = "ttlSecondsAfterFinished"
 """The same in `spec.runPolicy`, as the kinds of Kubeflow have it."""
 _HELD = ("fournos.dev/held", "queue")
@@ -64,11 +66,9 @@ def remote_workload(workload: Obj, *, worker: str, origin: str, attempt: str) ->
 
 def mirror(job: Obj, kind: Resource, *, workload: str, worker: str, origin: str, attempt: str) -> Obj:
     """Returns the copy of a job for a worker: bound to the Workload there, without managedBy and expiry."""
-    meta = job["metadata"]
+    meta, left_out = job["metadata"], ("managedBy", *_EXPIRES, *_EXPIRES_OF.get(kind.group, ()))
     spec: dict[str, Any] = {
-        name: value
-        for name, value in (job.get("spec") or {}).items()
-        if name != "managedBy" and name not in _EXPIRES
+        name: value for name, value in (job.get("spec") or {}).items() if name not in left_out
     }
     if isinstance(policy := spec.get("runPolicy"), Mapping):
         spec["runPolicy"] = {name: value for name, value in policy.items() if name != _POLICY_EXPIRES}

@@ -70,6 +70,7 @@ def test_a_workload_without_labels_and_annotations_is_copied() -> None:
 
 
 TEKTON = Resource("tekton.dev", "v1", "PipelineRun", "pipelineruns")
+FLUX = Resource("flux-framework.org", "v1alpha2", "MiniCluster", "miniclusters")
 FOURNOS = Resource("fournos.dev", "v1", "FournosJob", "fournosjobs")
 
 
@@ -115,7 +116,8 @@ def test_a_copy_of_a_job_waits_there_for_its_workload(
     [
         (FOURNOS, {"ttl": "1m", "pipeline": "p"}, {"pipeline": "p"}),
         (TOY, {"ttlSecondsAfterFinished": 1}, {}),
-        (TOY, {"cleanup": True, "size": 2}, {"size": 2}),
+        (FLUX, {"cleanup": True, "size": 2}, {"size": 2}),
+        (TOY, {"cleanup": True, "ttl": 30}, {"cleanup": True, "ttl": 30}),
         (TOY, {"runPolicy": {"ttlSecondsAfterFinished": 1, "cleanPodPolicy": "All"}}, None),
         (TOY, {"ttlStrategy": {"secondsAfterCompletion": 1}}, {}),
         (TOY, {"runPolicy": "odd"}, {"runPolicy": "odd"}),
