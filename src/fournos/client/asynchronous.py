@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 from fournos.api.kinds import APPWRAPPER, FOURNOS_CLUSTER, FOURNOS_SCHEDULE, MINICLUSTER
 from fournos.client.clusters import AsyncCluster, AsyncQueue
 from fournos.client.connection import ClientConnection, Handles, by_phase
-from fournos.client.errors import typed
+from fournos.client.errors import MissingError, typed
 from fournos.client.job_methods import JobMethods
 from fournos.client.schedules import AsyncSchedule, schedule_body
 from fournos.client.workloads import AsyncAppWrapper, AsyncMiniCluster, AsyncObject
-from fournos.engine.queueing.kinds import LOCAL_QUEUE
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.resource import Key
+from fournos.engine.queueing.kinds import LOCAL_QUEUE, RESOURCE_FLAVOR
 from fournos.insight.jobs import newest_first
-from fournos.insight.source import clusters_namespace
+from fournos.insight.source import clusters_namespace, or_error
 from fournos.insight.values import name_of
 
 if TYPE_CHECKING:
@@ -43,14 +45,19 @@ class KindMethods(ClientConnection):
     @typed
     async def cluster(self, name: str, *, namespace: str | None = None) -> AsyncCluster:
         """Returns the cluster of this name.  Raises MissingError."""
-        obj = await self._found(
-            FOURNOS_CLUSTER,
-            name,
-            noun="cluster",
-            namespace=namespace or clusters_namespace(),
-            command="fournos cluster",
-        )
-        return AsyncCluster(self, obj)
+        where = namespace or clusters_namespace()
+        command = "fournos cluster"
+        try:
+            found = await self._found(FOURNOS_CLUSTER, name, noun="cluster", namespace=where, command=command)
+        except MissingError:
+            if isinstance(await or_error(self.api.get(RESOURCE_FLAVOR, Key("", name))), KubeError):
+                raise
+            raise MissingError(
+                f"{name} is a cluster of Kueue's quota alone: namespace {where} has no FournosCluster {name}",
+                fix="make its FournosCluster (docs/hearth.md), or hold it with a job: "
+                f"fournos submit --set lockOnly=true --set cluster={name}",
+            ) from None
+        return AsyncCluster(self, found)
 
     @typed
     async def queues(self) -> Handles[AsyncQueue]:

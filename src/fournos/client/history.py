@@ -25,7 +25,7 @@ from fournos.client.logs import LogLine, LogSelection
 from fournos.client.synchronous import blocking, iterating
 from fournos.history.records import Document, Run
 from fournos.insight.errors import FournosError
-from fournos.insight.jobs import wanted_labels
+from fournos.insight.jobs import of_a_person, wanted_labels
 from fournos.insight.values import frame
 
 if TYPE_CHECKING:
@@ -240,9 +240,9 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncUploads):
     async def select(self, *selectors: str, owner: str = "", namespace: str | None = None) -> list[Run]:
         """Returns the runs that are meant by names, UIDs, labels (`team=x,model=y`), `@last` and `@baseline`.
 
-        Labels and `@last` mean the newest job that succeeded, `@last` that of `owner`. `@baseline` is the
-        pinned run of the fingerprint of the others. Raises MissingError, and FournosError for a selector that
-        cannot be read or is not clear.
+        Labels and `@last` mean the newest job that succeeded, `@last` that of `owner` and of no schedule.
+        `@baseline` is the pinned run of the fingerprint of the others. Raises MissingError, and FournosError
+        for a selector that cannot be read or is not clear.
         """
         labels = {selector: labels_of(selector) for selector in selectors}
         others = [selector for selector in labels if selector != BASELINE]
@@ -262,8 +262,9 @@ class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncUploads):
         filters = RunFilters(
             kind=JOB_KIND, phase="Succeeded", labels=labels, owner=mine or (), namespace=namespace
         )
-        async for run in self.runs(limit=1, **filters):
-            return run
+        async for run in self.runs(limit=None if selector in LAST else 1, **filters):
+            if selector not in LAST or of_a_person(run.labels):
+                return run
         whose = f" of {mine}" if mine else ""
         raise MissingError(
             f"{selector}: the history has no such job{whose} that succeeded",

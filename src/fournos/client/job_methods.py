@@ -144,7 +144,9 @@ class JobMethods(ClientConnection):
 
     @typed
     async def job(self, name: str = LAST) -> AsyncJob:
-        """Returns the job of this name; "@last" is the newest job, of the client's owner if that is set.
+        """Returns the job of this name; "@last" is the newest one of the client's owner if that is set.
+
+        That is one of a person: neither of a schedule nor a rerun.
 
         A job that has ended and was deleted comes from the history, where there is one.  Raises MissingError.
         """

@@ -28,6 +28,8 @@ from fournos.insight.values import (
     spec_of,
     status_of,
 )
+from fournos.systems.jobs.names import CONFIRMS_LABEL
+from fournos.systems.schedules.names import SCHEDULE_UID_LABEL
 
 _LABEL = re.compile(r"(?P<name>[^\s=!()]+)\s*==?\s*(?P<value>[^\s=!()]*)")
 
@@ -107,9 +109,18 @@ def newest_first(jobs: Iterable[Obj]) -> list[Obj]:
     return sorted(sorted(jobs, key=name_of), key=created, reverse=True)
 
 
+def of_a_person(labels: Mapping[str, str]) -> bool:
+    """True unless a schedule, or the rerun of a regression, has made the job with these labels."""
+    return SCHEDULE_UID_LABEL not in labels and CONFIRMS_LABEL not in labels
+
+
 def last(jobs: Sequence[Obj], *, owner: str, namespace: str) -> Obj:
-    """Returns the newest job, of `owner` unless that is "".  Raises MissingError if there is none."""
-    mine = [job for job in jobs if not owner or spec_of(job).get("owner") == owner]
+    """Returns the newest job that a person has submitted, of `owner` unless that is "".
+
+    Raises MissingError if there is none.
+    """
+    own = (job for job in jobs if not owner or spec_of(job).get("owner") == owner)
+    mine = [job for job in own if of_a_person(job["metadata"].get("labels") or {})]
     if not mine:
         whose = f" of {owner} (FOURNOS_OWNER)" if owner else ""
         raise MissingError(

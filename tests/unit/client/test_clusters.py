@@ -11,6 +11,7 @@ from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.client import AsyncClient, DeletedError, FournosError, MissingError, WaitTimeout
 from fournos.client.clusters import AsyncCluster
 from fournos.engine.kube.resource import Key
+from fournos.engine.queueing.kinds import RESOURCE_FLAVOR
 from tests.unit.client.world import Api
 
 KEY = Key("hearth", "c1")
@@ -54,6 +55,13 @@ async def test_clusters_are_found(
     monkeypatch.setenv("HEARTH_NAMESPACE", "other")
     with pytest.raises(MissingError, match="namespace other"):
         await client.cluster("c1")
+
+
+async def test_a_cluster_that_only_kueue_has_is_named_as_such(client: AsyncClient, api: Api) -> None:
+    api.server.create(RESOURCE_FLAVOR, {"metadata": {"name": "c2"}, "spec": {}})
+    with pytest.raises(MissingError, match="c2 is a cluster of Kueue's quota alone") as refusal:
+        await client.cluster("c2")
+    assert "--set lockOnly=true --set cluster=c2" in refusal.value.fix
 
 
 async def test_a_lock_is_waited_for(client: AsyncClient, api: Api, cluster: None) -> None:

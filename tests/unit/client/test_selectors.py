@@ -11,6 +11,7 @@ from fournos.client.errors import FournosError
 from fournos.client.history import AsyncHistory, is_name, labels_of
 from fournos.history.records import Detail, Run
 from fournos.history.regressions.review import Baseline
+from fournos.systems.schedules.names import SCHEDULE_UID_LABEL
 from tests.history import a_run, at
 
 
@@ -54,17 +55,19 @@ class Recorded(AsyncHistory):
 
     async def runs(self, **filters: Any) -> AsyncIterator[Run]:
         self.lists.append(filters)
+        yield a_run(3, labels={SCHEDULE_UID_LABEL: "u"})
         yield a_run()
 
 
 async def test_labels_and_last_mean_jobs_that_succeeded() -> None:
     history = Recorded({})
-    await history.select("@last", "a=b", owner="ann")
-    succeeded = {"kind": "FournosJob", "phase": "Succeeded", "namespace": None, "limit": 1}
+    of_a_person, by_label = await history.select("@last", "a=b", owner="ann")
+    succeeded = {"kind": "FournosJob", "phase": "Succeeded", "namespace": None}
     assert history.lists == [
-        {**succeeded, "owner": "ann", "labels": {}},
-        {**succeeded, "owner": (), "labels": {"a": "b"}},
+        {**succeeded, "owner": "ann", "labels": {}, "limit": None},
+        {**succeeded, "owner": (), "labels": {"a": "b"}, "limit": 1},
     ]
+    assert (of_a_person.labels, by_label.labels) == ({}, {SCHEDULE_UID_LABEL: "u"})
 
 
 async def test_a_baseline_needs_a_run_beside_it() -> None:
