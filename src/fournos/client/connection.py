@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from fournos.client.errors import translated
-from fournos.client.views import View, html_table
+from fournos.client.views import View, columns_of, html_table
 from fournos.client.watches import Watches
 from fournos.engine.kube.api import Api
 from fournos.engine.kube.client import Client as HttpClient
@@ -61,7 +61,7 @@ class Handles(list[V]):
 def _row(view: View, paths: Iterable[str]) -> dict[str, Any]:
     from fournos.insight.manifests import field_of
 
-    return {**view._columns(), **{path: field_of(view.raw, path) for path in paths}}
+    return {**columns_of(view), **{path: field_of(view.raw, path) for path in paths}}
 
 
 T = TypeVar("T")

@@ -16,6 +16,7 @@ from fournos.insight.values import (
     hardware,
     hardware_of,
     is_terminal,
+    judged,
     moment,
     name_of,
     one_line,
@@ -52,8 +53,14 @@ def _row(cells: Iterable[str]) -> str:
 
 def _cells(view: View) -> dict[str, str]:
     """Column → escaped text of what the object has: all values come from it, and are untrusted."""
-    columns = view._columns().items()
+    columns = columns_of(view).items()
     return {name: escape(_text(value)) for name, value in columns if value not in (None, "")}
+
+
+def columns_of(view: View) -> dict[str, Any]:
+    """Returns the columns of an object; of one that does not fit its kind its name and the problem."""
+    known = {"namespace": view.namespace, "name": view.name, "uid": view.uid}
+    return judged(lambda one: one._columns(), view, lambda problem: {**known, "message": problem})
 
 
 def _text(value: object) -> str:
@@ -180,7 +187,8 @@ class JobView(View):
     @property
     def cluster(self) -> str | None:
         """The cluster on which the job runs or ran; None while none is assigned."""
-        return self.status.cluster
+        cluster = status_of(self.raw).get("cluster")
+        return None if cluster is None else str(cluster)
 
     @property
     def hardware(self) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from heapq import nsmallest
 from typing import Final
 
@@ -21,7 +22,16 @@ from fournos.insight.facts import born, everywhere, queue_facts, waits_in
 from fournos.insight.jobs import JobRow
 from fournos.insight.queues import Queued, QueueEntry, QueueFacts, entries
 from fournos.insight.source import Source, or_error
-from fournos.insight.values import created, hardware_of, name_of, one_line, phase_of, spec_of, status_of
+from fournos.insight.values import (
+    created,
+    hardware_of,
+    judged,
+    name_of,
+    one_line,
+    phase_of,
+    spec_of,
+    status_of,
+)
 
 KINDS: Final = (*queues.KINDS, FOURNOS_CLUSTER)
 """The kinds that are read."""
@@ -217,7 +227,9 @@ def fleet(
     others = nsmallest(room, unplaced, key=lambda job: (_suspended(job), *born(job)))
     shown = (*(_job(job, entry) for entry, job in in_order[:most]), *map(_job, others))
     cards = {one.name: _kueue_card(one, holding.get(one.name, ())) for one in kueue}
-    cards |= {name_of(one): _card(one, holding.get(name_of(one), ())) for one in clusters}
+    for cluster in clusters:
+        here = holding.get(name_of(cluster), ())
+        cards[name_of(cluster)] = judged(partial(_card, here=here), cluster, partial(_broken_card, cluster))
     return Fleet(
         tuple(cards[name] for name in sorted(cards, key=_natural)),
         tuple(map(_job, holders)),
@@ -250,6 +262,14 @@ def _since(job: Obj) -> str:
 
 
 def _job(job: Obj, entry: QueueEntry | None = None) -> JobLine:
+    return judged(partial(_job_line, entry=entry), job, partial(_broken_job, job))
+
+
+def _broken_job(job: Obj, problem: str) -> JobLine:
+    return JobLine(*key_of(job), phase_of(job), "", "", "-", 0, created(job), 0, problem)
+
+
+def _job_line(job: Obj, entry: QueueEntry | None) -> JobLine:
     row = JobRow.of(job)
     return JobLine(
         *(row.namespace, row.name, row.phase, row.owner, row.cluster, row.hardware or "-"),
@@ -280,6 +300,10 @@ def _kueue_card(cluster: KueueCluster, here: Sequence[Obj]) -> ClusterCard:
         gpus=_gpus(cluster.gpus, here),
         running=tuple(map(_job, here)),
     )
+
+
+def _broken_card(cluster: Obj, problem: str) -> ClusterCard:
+    return ClusterCard(*key_of(cluster), "Unknown", problem, "", None, "", (), ())
 
 
 def _card(cluster: Obj, here: Sequence[Obj]) -> ClusterCard:

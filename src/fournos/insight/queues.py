@@ -17,12 +17,12 @@ from fournos.engine.queueing.observe import quotas_of, reserved
 from fournos.engine.queueing.workload import view
 from fournos.insight.children import Children
 from fournos.insight.errors import MissingError
-from fournos.insight.facts import WaitFacts, everywhere, holders_among, queue_facts, without
+from fournos.insight.facts import WaitFacts, Waiting, everywhere, holders_among, queue_facts, without
 from fournos.insight.queue_reasons import queue_problem
 from fournos.insight.quota import ZERO, Quotas, closed_flavors
 from fournos.insight.reasons import explain
 from fournos.insight.source import Source
-from fournos.insight.values import created, name_of, one_line, spec_of
+from fournos.insight.values import created, judged, name_of, one_line, spec_of
 
 KINDS: Final = (FOURNOS_JOB, WORKLOAD, LOCAL_QUEUE, CLUSTER_QUEUE, RESOURCE_FLAVOR)
 """The kinds that are read to explain why jobs wait."""
@@ -102,12 +102,20 @@ def entries(facts: QueueFacts, now: datetime, *, first: int = 1, most: int | Non
         raise MissingError(text, fix="; ".join(broken.advice))
     last = None if most is None else first - 1 + most
     return [
-        _entry(place if facts.base.ordered else 0, waiting.key, waiting.priority, facts, now)
+        _entry(place if facts.base.ordered else 0, waiting, facts, now)
         for place, waiting in enumerate(facts.base.line[first - 1 : last], start=first)
     ]
 
 
-def _entry(place: int, key: Key, priority: int, queue_read: QueueFacts, now: datetime) -> QueueEntry:
+def _entry(place: int, waiting: Waiting, facts: QueueFacts, now: datetime) -> QueueEntry:
+    def unlike(problem: str) -> QueueEntry:
+        key = waiting.key
+        return QueueEntry(place, key.namespace, "Workload", key.name, "", waiting.priority, "", problem)
+
+    return judged(lambda one: _explained(place, one.key, one.priority, facts, now), waiting, unlike)
+
+
+def _explained(place: int, key: Key, priority: int, queue_read: QueueFacts, now: datetime) -> QueueEntry:
     workload = queue_read.queued.workloads.get(key)
     if workload is None:
         text = "it is in a namespace that you may not read"
@@ -211,7 +219,7 @@ def bars(
     short: dict[tuple[str, str], int] = {}
     quotas = Quotas(cluster_queue, flavors, cohort)
     for workload in waiting:
-        for line in quotas.of(workload).lines:
+        for line in judged(lambda one: quotas.of(one).lines, workload, lambda problem: ()):
             if not line.fits:
                 short[line.flavor, line.resource] = short.get((line.flavor, line.resource), 0) + 1
     used, closed = reserved(cluster_queue), closed_flavors(flavors)

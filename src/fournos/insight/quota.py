@@ -19,7 +19,7 @@ from fournos.engine.queueing.kinds import WORKLOAD_PRIORITY_CLASS as WORKLOAD_PR
 from fournos.engine.queueing.observe import At, quotas_of, reserved
 from fournos.engine.queueing.podsets import queue_name as queue_name
 from fournos.engine.queueing.workload import view
-from fournos.insight.values import name_of, spec_of, status_of
+from fournos.insight.values import maps_in, name_of, spec_of, status_of
 from fournos.systems.jobs.names import CLUSTER_NODE_LABEL
 
 ZERO: Final = Decimal(0)
@@ -202,8 +202,14 @@ def _pod_sets(workload: Obj) -> Sequence[Obj]:
 
 def _pods(workload: Obj) -> Iterator[Obj]:
     """The spec of the pods of each pod set."""
-    for pod_set in _pod_sets(workload):
-        yield (pod_set.get("template") or {}).get("spec") or {}
+    yield from map(_pod_of, _pod_sets(workload))
+
+
+def _pod_of(pod_set: Obj) -> Obj:
+    """Kueue does not check the template: it may be of any shape."""
+    template = pod_set.get("template")
+    pod = template.get("spec") if isinstance(template, Mapping) else None
+    return pod if isinstance(pod, Mapping) else {}
 
 
 def _least(pod_set: Obj, counted: Mapping[str, Any] | None) -> dict[str, Decimal]:
@@ -212,20 +218,19 @@ def _least(pod_set: Obj, counted: Mapping[str, Any] | None) -> dict[str, Decimal
     least = int(pod_set.get("minCount") or count)
     if counted is not None:
         return {name: amount * least / (count or 1) for name, amount in _amounts(counted).items()}
-    pod = (pod_set.get("template") or {}).get("spec") or {}
-    return {name: amount * least for name, amount in _pod_requests(pod).items()}
+    return {name: amount * least for name, amount in _pod_requests(_pod_of(pod_set)).items()}
 
 
 def uncounted_devices(workload: Obj) -> tuple[str, ...]:
     """Returns the claims and classes of devices (DRA) whose quota Kueue has not shown yet."""
     if is_counted(workload):
         return ()
-    claims = [claim for pod in _pods(workload) for claim in pod.get("resourceClaims") or ()]
+    claims = [claim for pod in _pods(workload) for claim in maps_in(pod.get("resourceClaims"))]
     names = [claim.get("resourceClaimTemplateName") or claim.get("resourceClaimName") for claim in claims]
     classes = [name for name in requests(workload) if name.startswith(DEVICE_CLASS)]
     return tuple(
         dict.fromkeys(
-            [str(name or claim["name"]) for name, claim in zip(names, claims, strict=True)]
+            [str(name or claim.get("name")) for name, claim in zip(names, claims, strict=True)]
             + [name.removeprefix(DEVICE_CLASS) for name in classes]
         )
     )
@@ -237,10 +242,10 @@ def _pod_requests(pod: Obj) -> dict[str, Decimal]:
     As the scheduler counts (Kubernetes, "Resource sharing within containers"); requests of the pod as a whole
     replace those of its containers.
     """
-    running = _sum(_of_container(container) for container in pod.get("containers") or ())
+    running = _sum(_of_container(container) for container in maps_in(pod.get("containers")))
     peak: dict[str, Decimal] = {}
     sidecars: dict[str, Decimal] = {}
-    for container in pod.get("initContainers") or ():
+    for container in maps_in(pod.get("initContainers")):
         needed = _sum([_of_container(container), sidecars])
         if container.get("restartPolicy") == "Always":
             sidecars = needed
@@ -252,12 +257,16 @@ def _pod_requests(pod: Obj) -> dict[str, Decimal]:
 
 def _of_container(container: Obj) -> dict[str, Decimal]:
     """The requests of a container; a limit stands for a missing one."""
-    resources = container.get("resources") or {}
+    resources = container.get("resources")
+    if not isinstance(resources, Mapping):
+        return {}
     return _amounts(resources.get("limits")) | _amounts(resources.get("requests"))
 
 
-def _amounts(resources: Mapping[str, Any] | None) -> dict[str, Decimal]:
-    return {name: quantity_of(value) for name, value in (resources or {}).items()}
+def _amounts(resources: object) -> dict[str, Decimal]:
+    if not isinstance(resources, Mapping):
+        return {}
+    return {str(name): quantity_of(value) for name, value in resources.items()}
 
 
 def _sum(parts: Iterable[Mapping[str, Decimal]]) -> dict[str, Decimal]:
@@ -272,7 +281,9 @@ def selector(workload: Obj) -> Mapping[str, str]:
     """The node selectors of all pod sets, merged."""
     result: dict[str, str] = {}
     for pod in _pods(workload):
-        result.update(pod.get("nodeSelector") or {})
+        own = pod.get("nodeSelector")
+        if isinstance(own, Mapping):
+            result |= {str(name): str(text) for name, text in own.items()}
     return result
 
 
@@ -361,7 +372,7 @@ def _tolerates(workload: Obj) -> bool:
     return any(
         toleration.get("key") == UNAVAILABLE_TAINT
         for pod in _pods(workload)
-        for toleration in pod.get("tolerations") or ()
+        for toleration in maps_in(pod.get("tolerations"))
     )
 
 

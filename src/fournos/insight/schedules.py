@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -18,7 +19,16 @@ from fournos.insight.children import label_of
 from fournos.insight.errors import FournosError
 from fournos.insight.jobs import newest_first
 from fournos.insight.source import Source
-from fournos.insight.values import is_terminal, moment, name_of, one_line, phase_of, spec_of, status_of
+from fournos.insight.values import (
+    is_terminal,
+    judged,
+    moment,
+    name_of,
+    one_line,
+    phase_of,
+    spec_of,
+    status_of,
+)
 from fournos.systems.schedules.names import (
     ACCEPTED,
     OVERLAPPING,
@@ -211,10 +221,15 @@ async def read_lines(source: Source, namespace: str, now: datetime) -> tuple[Sch
     by_schedule: dict[str, list[Obj]] = {}
     for job in jobs:
         by_schedule.setdefault(label_of(job, SCHEDULE_UID_LABEL), []).append(job)
-    return tuple(
-        line(schedule, by_schedule.get(uid_of(schedule), ()), now)
-        for schedule in sorted(schedules, key=name_of)
-    )
+
+    def line_of(schedule: Obj) -> ScheduleLine:
+        return line(schedule, by_schedule.get(uid_of(schedule), ()), now)
+
+    return tuple(judged(line_of, one, partial(_broken, one)) for one in sorted(schedules, key=name_of))
+
+
+def _broken(schedule: Obj, problem: str) -> ScheduleLine:
+    return ScheduleLine(name_of(schedule), "", "", ScheduleState.INVALID, problem, None, 0, ())
 
 
 def line(schedule: Obj, jobs: Iterable[Obj], now: datetime) -> ScheduleLine:

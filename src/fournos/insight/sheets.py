@@ -21,6 +21,7 @@ from fournos.insight.source import Source
 from fournos.insight.values import (
     between,
     created,
+    judged,
     name_of,
     one_line,
     phase_of,
@@ -121,10 +122,7 @@ async def _listed(
 
 
 def _line(obj: Obj, state: State) -> SheetLine:
-    try:
-        phase, message = state(obj)
-    except Exception as error:  # of one object that does not fit its kind; the others are listed
-        phase, message = phase_of(obj), f"it cannot be judged: {type(error).__name__}: {error}"
+    phase, message = judged(state, obj, lambda problem: ("Unknown", problem))
     return SheetLine(*key_of(obj), phase, queue_name(obj), created(obj), one_line(message))
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from fournos.api.phase import NEW as NEW
 from fournos.api.phase import PHASE_TIME, TERMINAL
@@ -18,6 +18,11 @@ from fournos.engine.kube.resource import key_of as key_of
 from fournos.engine.kube.resource import uid_of as uid_of
 from fournos.insight.errors import FournosError
 from fournos.systems.jobs.names import display_name as display_name
+
+T = TypeVar("T")
+R = TypeVar("R")
+_PROBLEM: Final = 200
+"""Characters of a problem that are shown."""
 
 
 def phase_of(job: Obj) -> str:
@@ -48,6 +53,22 @@ def conditions_of(obj: Obj) -> list[Mapping[str, Any]]:
 def pod_phase(pod: Obj) -> str:
     """The phase of a pod; Pending if its status has none yet."""
     return str(status_of(pod).get("phase") or "Pending")
+
+
+def judged(judge: Callable[[T], R], obj: T, instead: Callable[[str], R]) -> R:
+    """Returns what `judge` makes of an object; `instead` with the problem of one that it cannot take.
+
+    For loops over objects of many owners: one that is malformed must not keep the others from the reader.
+    """
+    try:
+        return judge(obj)
+    except Exception as error:
+        return instead(f"it cannot be read: {type(error).__name__}: {error}"[:_PROBLEM])
+
+
+def maps_in(value: object) -> Iterator[Mapping[str, Any]]:
+    """Yields the maps in a list of an object that nobody has checked."""
+    yield from (one for one in (value if isinstance(value, list | tuple) else ()) if isinstance(one, Mapping))
 
 
 def name_of(obj: Obj) -> str:
