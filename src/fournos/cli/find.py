@@ -155,7 +155,7 @@ NameArgument = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
-        help="Name of the job, or @last for the newest one (of yours, where FOURNOS_OWNER is set).",
+        help="Name of the job, or @last: the newest that you (FOURNOS_OWNER) or anybody submitted.",
         autocompletion=complete_name,
         callback=bare_name,
         show_default=False,
@@ -165,7 +165,7 @@ NamesArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="NAME...",
-        help="Names of jobs, or @last for the newest one (of yours, where FOURNOS_OWNER is set).",
+        help="Names of jobs, or @last: the newest that you (FOURNOS_OWNER) or anybody submitted.",
         autocompletion=complete_name,
         callback=bare_names,
         show_default=False,
