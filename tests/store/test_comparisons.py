@@ -116,17 +116,6 @@ async def test_differences_take_the_right_to_documents(stage: Stage, reviews: Re
         assert name == "csv" or "Nothing differs" not in form(found)
 
 
-async def test_of_two_runs_of_a_schedule_its_change_is_the_first_difference(stage: Stage) -> None:
-    labels = {"fournos.dev/schedule": "nightly", "fournos.dev/schedule-uid": "u"}
-    for number, generation in ((1, "3"), (2, "4")):
-        annotations = {"fournos.dev/schedule-generation": generation}
-        metadata = {"labels": labels, "annotations": annotations}
-        await stage.run(number, 100, driver=f"55{number}", metadata=metadata)
-    first, second = (await stage.history.compare("job-1", "job-2")).differences
-    assert (first.path, first.values) == ("schedule nightly was changed (generation 3 → 4)", ("3", "4"))
-    assert second.path == "engine.driver"
-
-
 async def test_a_run_that_does_not_exist(stage: Stage) -> None:
     await stage.run(1, 100)
     with pytest.raises(MissingError, match="job-9"):

@@ -19,7 +19,7 @@ from fournos.history.api.routes import (
 )
 from fournos.history.api.runs import found, named
 from fournos.history.compare.comparison import Comparison, compare
-from fournos.history.compare.differences import ComparedRun, origin_of
+from fournos.history.compare.differences import ComparedRun
 from fournos.history.fingerprint import Fingerprint, fingerprint
 from fournos.history.records import Document, Identity, Parameters, Run, Scope, Text, Texts, uid_in
 from fournos.history.regressions.benchmark import (
@@ -101,7 +101,6 @@ async def _subject(service: HistoryService, run: Run) -> ComparedRun:
         spec=job.get("spec") or {},
         provenance=provenance,
         hardware={"cluster": run.target} if run.target else {},
-        schedule=origin_of(job),
     )
 
 

@@ -1,4 +1,4 @@
-"""What differs between runs apart from their results: schedule, fingerprint, spec, provenance, hardware."""
+"""What differs between runs apart from their results: fingerprint, spec, provenance, hardware."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final
 
-from fournos.engine.kube.resource import Obj
 from fournos.history.fingerprint import Fingerprint
 from fournos.history.results.models import Test
-from fournos.systems.schedules.names import GENERATION_ANNOTATION, SCHEDULE_LABEL, SCHEDULE_UID_LABEL
 
 _DEEPEST: Final = 16
 _LEFT_OUT: Final = frozenset({"shutdown", "suspend", "ttl", "displayName"})
@@ -29,8 +27,6 @@ class ComparedRun:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     hardware: Mapping[str, Any] = field(default_factory=dict)
     """What the target cluster has: driver, GPU models, Kubernetes version."""
-    schedule: ScheduleOrigin | None = None
-    """None for a run that no schedule created."""
 
 
 class Section(StrEnum):
@@ -45,7 +41,7 @@ class Section(StrEnum):
 class Difference:
     section: Section
     path: str
-    """The field; of a schedule that was changed a sentence, as its change is what made others."""
+    """The field."""
     values: tuple[str, ...]
     """One for each subject, in their order; "" where it is absent."""
 
@@ -54,11 +50,9 @@ class Difference:
 
 
 def differences(subjects: Sequence[ComparedRun]) -> tuple[Difference, ...]:
-    """Returns all differences of the subjects: first changed schedules, then those of the fingerprint."""
+    """Returns all differences of the subjects, first those of the fingerprint."""
     names = [subject.name for subject in subjects]
-    schedules = changed_schedules([subject.schedule for subject in subjects])
     return (
-        *(Difference(Section.PROVENANCE, text, generations) for text, generations in schedules),
         *_section(Section.FINGERPRINT, [_fingerprint(subject.fingerprint).items() for subject in subjects]),
         *_section(Section.SPEC, [flat(_spec(subject.spec)) for subject in subjects], names),
         *_section(Section.PROVENANCE, _comparable([one.provenance for one in subjects]), names),
@@ -199,38 +193,6 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value)
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduleOrigin:
-    """The FournosSchedule that created a run, as it was then."""
-
-    name: str
-    uid: str
-    generation: str
-
-
-def origin_of(job: Obj) -> ScheduleOrigin | None:
-    """Returns the schedule of a recorded job; None if it is not known, or somebody submitted the job."""
-    meta = job.get("metadata") or {}
-    labels, generation = meta.get("labels") or {}, (meta.get("annotations") or {}).get(GENERATION_ANNOTATION)
-    if not generation or SCHEDULE_UID_LABEL not in labels:
-        return None
-    return ScheduleOrigin(str(labels.get(SCHEDULE_LABEL)), str(labels[SCHEDULE_UID_LABEL]), str(generation))
-
-
-def changed_schedules(origins: Sequence[ScheduleOrigin | None]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yields a sentence on each schedule that was changed between its runs, and its generation in each run.
-
-    The generation is "" in runs that the schedule did not create.
-    """
-    for uid in dict.fromkeys(origin.uid for origin in origins if origin):
-        own = [origin if origin and origin.uid == uid else None for origin in origins]
-        generations = list(dict.fromkeys(origin.generation for origin in own if origin))
-        if len(generations) > 1:
-            name = next(origin.name for origin in own if origin)
-            text = f"schedule {name} was changed (generation {' → '.join(generations)})"
-            yield text, tuple(origin.generation if origin else "" for origin in own)
 
 
 def without_own_name(text: str, name: str) -> str:

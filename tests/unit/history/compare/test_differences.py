@@ -1,55 +1,20 @@
-"""What differs between runs: changed schedules first, tasks, and runs of the same spec that are left out."""
+"""What differs between the tasks of runs."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from fournos.history.compare.comparison import compare
 from fournos.history.compare.differences import (
     ComparedRun,
-    ScheduleOrigin,
-    Section,
     causes,
     differences,
     differing_lines,
     not_recorded,
-    origin_of,
     without_own_name,
 )
-from fournos.history.compare.formats import FORMATS
 from fournos.history.fingerprint import Fingerprint
 from fournos.history.recorder.documents import MAX_TEXT, MAX_VALUE, tasks_of
 from fournos.insight.children import TASK_LABEL
-from tests.unit.systems.schedules.test_build import made
-
-NIGHTLY = "uid-nightly"
-
-
-def scheduled(name: str, generation: str, uid: str = NIGHTLY, **more: Any) -> ComparedRun:
-    origin = ScheduleOrigin(uid.removeprefix("uid-"), uid, generation) if generation else None
-    return ComparedRun(name, Fingerprint(pipeline=name), schedule=origin, **more)
-
-
-def first(*runs: ComparedRun) -> str:
-    return str(differences(runs)[0])
-
-
-def test_a_changed_schedule_is_the_first_difference_in_every_format() -> None:
-    runs = [scheduled("a", "3", spec={"env": {"A": "1"}}), scheduled("b", "4", spec={"env": {"A": "2"}})]
-    found = differences(runs)
-    assert (found[0].section, found[0].values) == (Section.PROVENANCE, ("3", "4"))
-    assert found[1].section is Section.FINGERPRINT
-    for name in ("text", "json"):
-        text = FORMATS[name](compare(runs, {}))
-        assert text.index("schedule nightly was changed (generation 3 → 4)") < text.index("env.A"), name
-
-
-def test_the_origin_is_read_from_what_the_operator_writes() -> None:
-    (job,) = made()
-    assert origin_of(job) == ScheduleOrigin("nightly", "uid-1", "7")
-    del job["metadata"]["annotations"]
-    assert origin_of(job) is origin_of({"spec": {}}) is None
-
 
 SCRIPT = "#!/bin/sh\necho {}\nbench --batch={}\nexit 0"
 
