@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
-from fournos.history.artifacts import AT_ONCE, ArtifactLimits
+from fournos.history.api.server import _WRITES_OF_EACH
+from fournos.history.artifacts import ArtifactLimits
 from fournos.history.blobs import CHUNK, Blobs
 from fournos.history.records import Identity, Record
 from fournos.history.store import HistoryStore
@@ -140,12 +141,12 @@ async def test_a_file_that_is_too_large_is_refused_before_any_of_it_is_sent(stag
 
 
 @pytest.mark.parametrize("place", ["directory"], indirect=True)
-async def test_few_files_of_a_run_are_received_at_once(stage: Stage) -> None:
+async def test_few_files_of_a_namespace_are_received_at_once(stage: Stage) -> None:
     """Those that keep back their last byte hold no memory of others, and the rest is sent again later."""
     answers = Counter[bytes]()
     readers: list[asyncio.StreamReader] = []
     writers: list[asyncio.StreamWriter] = []
-    for number in range(AT_ONCE + 1):
+    for number in range(_WRITES_OF_EACH + 1):
         reader, writer = await asyncio.open_connection("127.0.0.1", stage.client.port)
         digest = hashlib.sha256(str(number).encode()).hexdigest()
         head = f"PUT {RUN}/{number} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t-ann\r\n"

@@ -88,16 +88,8 @@ def checked_sha256(text: str) -> str:
     return text
 
 
-AT_ONCE: Final = 4
-"""Files of one run that are received at once."""
-
-
 class NoRunError(Exception):
     """The history has no such run (yet)."""
-
-
-class UploadBusyError(Exception):
-    """The same file, or enough files of the run, are being received already."""
 
 
 class Artifacts:
@@ -110,8 +102,6 @@ class Artifacts:
         self._rows = rows
         self._blobs = blobs
         self._limits = limits
-        self._receiving: dict[Identity, list[Artifact]] = {}
-        """What is being received now: it counts for the limits."""
 
     async def receive(
         self,
@@ -125,30 +115,12 @@ class Artifacts:
     ) -> Artifact:
         """Stores a file.  `content` yields pieces of any size, `size` bytes in all.
 
-        Raises ArtifactError for what is refused, NamespaceFullError, NoRunError and UploadBusyError.
+        Raises ArtifactError for what is refused, NamespaceFullError and NoRunError.
         """
         artifact = Artifact(checked_path(path), size, checked_sha256(sha256), now)
-        others = self._receiving.setdefault(identity, [])
-        if any(artifact.path == other.path for other in others):
-            raise UploadBusyError(f"{path}: this file is being received already; send it again later")
-        if len(others) >= AT_ONCE:
-            raise UploadBusyError(
-                f"{path}: {AT_ONCE} files of this run are being received; send it again later"
-            )
-        others.append(artifact)
-        try:
-            return await self._receive(identity, artifact, others, content)
-        finally:
-            others.remove(artifact)
-            if not others:
-                self._receiving.pop(identity, None)
-
-    async def _receive(
-        self, identity: Identity, artifact: Artifact, receiving: list[Artifact], content: AsyncIterator[bytes]
-    ) -> Artifact:
         rows = await self._rows()
         present = list((await rows.artifacts(identity)).values())
-        self._limits.check([*present, *receiving], artifact.path, artifact.size)
+        self._limits.check(present, artifact.path, artifact.size)
         for earlier in present:
             if (earlier.path, earlier.sha256) == (artifact.path, artifact.sha256):
                 return earlier

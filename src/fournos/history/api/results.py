@@ -19,12 +19,11 @@ from fournos.history.api.routes import (
     InvalidError,
     NotFoundError,
     Route,
-    TooManyRequestsError,
     everywhere_and_in_one,
     streamed,
 )
 from fournos.history.api.runs import Which, found, written_run
-from fournos.history.artifacts import Artifact, ArtifactError, NoRunError, UploadBusyError
+from fournos.history.artifacts import Artifact, ArtifactError, NoRunError
 from fournos.history.records import Document, Identity, Parameters, Query, RunFilter, Text, Texts
 from fournos.history.results.models import Received, RunValues, Test, ValuePage
 from fournos.history.results.read import read_file
@@ -136,8 +135,6 @@ async def put_artifact(service: HistoryService, call: ApiCall) -> Artifact:
         )
     except ArtifactError as error:
         raise InvalidError(str(error)) from None
-    except UploadBusyError as error:
-        raise TooManyRequestsError(str(error), retry_after=2) from None
     except NoRunError:
         raise NotFoundError(
             "the history has no record of this run yet; send it again", name=identity.uid

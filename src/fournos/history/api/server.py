@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -55,6 +56,8 @@ audit = logging.getLogger(f"{__name__}.audit")
 PREFIX: Final = "/apis/history.fournos.dev/v1"
 _WRITES: Final = 16
 """Writes at once: at most that many bodies are in memory, of LARGEST bytes each."""
+_WRITES_OF_EACH: Final = 4
+"""Those of one namespace: slow ones must leave room for others."""
 _SLOW: Final = 60.0
 """Seconds that a body may take, ..."""
 _RATE: Final = 500_000
@@ -109,7 +112,7 @@ class HistoryServer:
         self._api = api
         self._front_proxy = front_proxy
         self._authorizer = authorizer
-        self._writing = 0
+        self._writing = Counter[str]()
         self.certificate = certificate or ServingCertificate()
 
     def app(self) -> web.Application:
@@ -139,7 +142,7 @@ class HistoryServer:
         outcome = "failed"
         try:
             call = await self._call(route, user, request)
-            async with self._write(request):
+            async with self._write(request, call.namespace):
                 response = await self._handled(route, call, request)
             outcome = "done"
             return response
@@ -153,16 +156,16 @@ class HistoryServer:
             )
 
     @asynccontextmanager
-    async def _write(self, request: web.Request) -> AsyncIterator[None]:
+    async def _write(self, request: web.Request, namespace: str) -> AsyncIterator[None]:
         """Bounds the memory and the time of a request with a body.
 
         Raises TooManyRequestsError and RequestTimeoutError.
         """
-        if self._writing >= _WRITES:
+        if self._writing.total() >= _WRITES or self._writing[namespace] >= _WRITES_OF_EACH:
             raise TooManyRequestsError(
                 "the history receives as much as it can now; send it again later", retry_after=2
             )
-        self._writing += 1
+        self._writing[namespace] += 1
         try:
             async with asyncio.timeout(_SLOW + (request.content_length or LARGEST) / _RATE) as timer:
                 yield
@@ -171,7 +174,8 @@ class HistoryServer:
                 raise RequestTimeoutError("the request did not come in time; send it again") from None
             raise
         finally:
-            self._writing -= 1
+            self._writing[namespace] -= 1
+            self._writing += Counter()  # forgets the namespaces without any
 
     async def _call(self, route: Route, user: User, request: web.Request) -> ApiCall:
         """Returns the request with the caller's rights, before its body is read."""

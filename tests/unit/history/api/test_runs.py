@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from io import BytesIO
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from fournos.engine.kube.errors import NotFoundError, error_from
-from fournos.history.api.routes import RequestTimeoutError
+from fournos.history.api.routes import RequestTimeoutError, TooManyRequestsError
 from fournos.history.api.server import HistoryServer
 from fournos.history.records import Document, RunFilter
 from fournos.history.store.database import StoreQueryError, StoreUnavailableError
@@ -204,7 +205,19 @@ async def test_a_body_that_does_not_come_in_time_ends() -> None:
     request: Any = SimpleNamespace(content_length=500_000)
     begin = asyncio.get_running_loop().time()
     with pytest.raises(RequestTimeoutError):
-        async with server._write(request):
+        async with server._write(request, "perf"):
             await asyncio.sleep(1000)
     assert asyncio.get_running_loop().time() - begin == pytest.approx(61)
-    assert server._writing == 0
+    assert not server._writing
+
+
+async def test_slow_bodies_of_one_namespace_leave_room_for_others() -> None:
+    server = HistoryServer((), None, None, Tokens(), None)  # type: ignore[arg-type]
+    request: Any = SimpleNamespace(content_length=1)
+    async with AsyncExitStack() as slow:
+        for _ in range(4):
+            await slow.enter_async_context(server._write(request, "mine"))
+        with pytest.raises(TooManyRequestsError):
+            await slow.enter_async_context(server._write(request, "mine"))
+        await slow.enter_async_context(server._write(request, "other"))
+    assert not server._writing
