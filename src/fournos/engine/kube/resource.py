@@ -108,13 +108,11 @@ def controls(owner: Obj, obj: Obj) -> bool:
     return (controller_of(obj) or {}).get("uid") == uid_of(owner)
 
 
-def owner_reference(
-    resource: Resource, owner: Obj, *, controller: bool = True, block_deletion: bool | None = None
-) -> dict[str, Any]:
+def owner_reference(resource: Resource, owner: Obj, *, controller: bool = True) -> dict[str, Any]:
     """Returns the entry of `ownerReferences` for an object that belongs to `owner`, which is of this type.
 
-    `block_deletion` is as `controller` by default.  Where OwnerReferencesPermissionEnforcement is enabled
-    (OpenShift), it needs the right to update the finalizers of the owner.
+    Where OwnerReferencesPermissionEnforcement is enabled (OpenShift), that of a controller needs the right to
+    update the finalizers of the owner.
     """
     return {
         "apiVersion": resource.api_version,
@@ -122,7 +120,7 @@ def owner_reference(
         "name": owner["metadata"]["name"],
         "uid": owner["metadata"]["uid"],
         "controller": controller,
-        "blockOwnerDeletion": controller if block_deletion is None else block_deletion,
+        "blockOwnerDeletion": controller,
     }
 
 

@@ -131,20 +131,6 @@ class JobWithCustomStop(Capability):
         ...
 
 
-class JobWithFinalize(Capability):
-    """A kind with objects to delete when its Workload is no longer needed."""
-
-    @abstractmethod
-    def finalize_steps(self) -> Sequence[Step]: ...
-
-
-class JobWithPriorityClass(Capability):
-    """A kind with a pod priority class of its own, for jobs without the label."""
-
-    @abstractmethod
-    def priority_class(self) -> str: ...
-
-
 class JobWithCustomWorkloadActivation(Capability):
     """A kind that can take its Workload out of the queue for a time (`spec.active: false`)."""
 
@@ -224,7 +210,7 @@ def runs_elsewhere(job: GenericJob) -> bool:
 # --- priority ---------------------------------------------------------------------------------------
 # The priority of a job's Workload, in Kueue's order of precedence.
 #
-# The order is: the label, the kind's own class, the class of the pods, the default class of the cluster.
+# The order is: the label, the class of the pods, the default class of the cluster.
 
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
@@ -269,11 +255,8 @@ def priority_of(
         if priority_class is None:
             return UnusableClass("WorkloadPriorityClass", label)
         return _allowed(Priority(label, int(priority_class["value"])))
-    name = job.priority_class() if isinstance(job, JobWithPriorityClass) else ""
-    if not name:
-        named = ((pod_set.template.get("spec") or {}).get("priorityClassName") for pod_set in job.pod_sets())
-        name = next(filter(None, named), "")
-    if name:
+    named = ((pod_set.template.get("spec") or {}).get("priorityClassName") for pod_set in job.pod_sets())
+    if name := next(filter(None, named), ""):
         priority_class = pod_classes.get(name)
         return _of_pods(name, priority_class) if priority_class else UnusableClass(PRIORITY_CLASS.kind, name)
     defaults = [one for one in pod_classes.values() if one.get("globalDefault")]

@@ -27,7 +27,6 @@ from fournos.engine.queueing.job import (
     JobWithCustomStart,
     JobWithCustomStop,
     JobWithCustomWorkloadActivation,
-    JobWithFinalize,
     JobWithReclaimablePods,
     JobWithStartPatch,
     QueueInputs,
@@ -80,7 +79,7 @@ def _reconcile(
     if is_terminating(job.obj):
         if _active(job):  # the Workload, and so the quota, must stay until the job has stopped
             return QueueOutcome(Verdict.STOPPING, "Deleted")
-        return QueueOutcome(Verdict.GONE, steps=(*_let_go(inputs.workloads), *_finalized(job)))
+        return QueueOutcome(Verdict.GONE, steps=_let_go(inputs.workloads))
     if inputs.ancestor is not None:
         return _nested(job, inputs.ancestor)
     if not queue_of(job) and not options.without_queue_name:
@@ -92,7 +91,7 @@ def _reconcile(
     workload = ensured.workload
     if workload is None:
         if ended is not None:
-            return QueueOutcome(Verdict.FINISHED, message=ended.message, steps=_finalized(job))
+            return QueueOutcome(Verdict.FINISHED, message=ended.message)
         return _without_workload(job, inputs, facts)
     if isinstance(job, JobWithCustomWorkloadActivation) and (
         patch := _switched(workload, active=not job.held_back())
@@ -346,18 +345,12 @@ def _finished(job: GenericJob, workload: Obj) -> QueueOutcome:
         stopping = _stop(job, workload, "NoMatchingWorkload", message)
         if stopping is not None:
             return stopping
-    # The finalizer is removed last, so that a failed step before it is retried with the Workload in place.
-    return QueueOutcome(Verdict.FINISHED, reason, message, steps=(*_finalized(job), *_let_go((workload,))))
+    return QueueOutcome(Verdict.FINISHED, reason, message, steps=_let_go((workload,)))
 
 
 def _let_go(workloads: Sequence[Obj]) -> tuple[Step, ...]:
     """Returns the patches that remove our finalizer, so that the Workloads can be deleted."""
     return tuple(patch for patch in map(finalizer_patch, workloads) if patch is not None)
-
-
-def _finalized(job: GenericJob) -> tuple[Step, ...]:
-    """Returns the steps that delete the job's objects which its Workload no longer needs."""
-    return tuple(job.finalize_steps()) if isinstance(job, JobWithFinalize) else ()
 
 
 def _reported(job: GenericJob, workload: Obj, options: QueueOptions, now: datetime) -> QueueOutcome | None:

@@ -36,8 +36,6 @@ class PodSet:
     """A PodTemplateSpec; Kueue reads requests, node selector, affinity and tolerations from it."""
     min_count: int | None = None
     """Partial admission: the smallest acceptable number of pods; at most one pod set may have it."""
-    topology: Obj | None = None
-    """A `topologyRequest`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +116,6 @@ def _pod_set(pod_set: PodSet) -> dict[str, object]:
     body: dict[str, object] = {"name": pod_set.name, "count": pod_set.count, "template": template}
     if pod_set.min_count is not None:
         body["minCount"] = pod_set.min_count
-    if pod_set.topology:
-        body["topologyRequest"] = pod_set.topology
     return body
 
 

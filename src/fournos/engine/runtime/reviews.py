@@ -35,9 +35,9 @@ def bearer(header: str) -> str:
     return token if scheme.lower() == "bearer" and len(token) <= _LONGEST_TOKEN else ""
 
 
-def token_review(token: str, *, audiences: tuple[str, ...] = ()) -> Obj:
-    """Returns the TokenReview to create for a token; without audiences, the API server's own."""
-    return _review(TOKEN_REVIEW, {"token": token, **({"audiences": list(audiences)} if audiences else {})})
+def token_review(token: str) -> Obj:
+    """Returns the TokenReview to create for a token."""
+    return _review(TOKEN_REVIEW, {"token": token})
 
 
 def user_of(review: Obj) -> User | None:

@@ -245,11 +245,14 @@ def values_of(entry: Mapping[str, Any]) -> dict[str, bytes]:
 
     Strings are stored as they are, all other values as JSON.
     """
-    values = {
-        key: (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).encode()
-        for key, value in entry.items()
-        if usable_key(key)
-    }
+    try:
+        values = {
+            key: (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).encode()
+            for key, value in entry.items()
+            if usable_key(key)
+        }
+    except UnicodeEncodeError:
+        raise SyncError("skipped, one of its values is no valid text; write it to Vault again") from None
     if (size := sum(map(len, values.values()))) > MAX_BYTES:
         raise SyncError(f"skipped, {size} bytes are more than the {MAX_BYTES} of a Secret; split it in Vault")
     return values

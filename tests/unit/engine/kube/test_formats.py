@@ -105,11 +105,6 @@ def test_an_owner_that_is_no_controller() -> None:
     assert not controls(owner, made("b", ownerReferences=[reference]))
 
 
-def test_a_controller_whose_deletion_is_not_blocked() -> None:
-    reference = owner_reference(JOB, made("a"), block_deletion=False)
-    assert (reference["controller"], reference["blockOwnerDeletion"]) == (True, False)
-
-
 def test_the_newest_is_the_one_that_was_created_last() -> None:
     times = ("2030-01-02T00:00:00Z", "2030-01-10T00:00:00Z", None)
     old, new, without = (made(str(index), creationTimestamp=time) for index, time in enumerate(times))

@@ -55,9 +55,7 @@ from tests.unit.engine.queueing.toys import (
     READY,
     RUNS,
     SPAWN,
-    TIDY,
     Spawning,
-    Tidy,
     Toy,
     freed,
     go,
@@ -71,21 +69,21 @@ from tests.unit.engine.queueing.toys import (
 
 
 def test_a_deleted_job_keeps_its_workload_while_it_is_active() -> None:
-    job = Tidy(meta=GOING, active=True)
+    job = Toy(meta=GOING, active=True)
     assert go(job, made(job)) == QueueOutcome(Verdict.STOPPING, "Deleted")
 
 
 def test_a_deleted_job_lets_go_of_all_that_it_had() -> None:
-    job = Tidy(meta=GOING)
+    job = Toy(meta=GOING)
     one, two = made(job), made(job, name="two")
-    assert go(job, one, two) == QueueOutcome(Verdict.GONE, steps=(freed(one), freed(two), TIDY))
+    assert go(job, one, two) == QueueOutcome(Verdict.GONE, steps=(freed(one), freed(two)))
 
 
 # --- a job that has ended ------------------------------------------------------------------------------
 
 
 def test_the_end_of_a_job_is_that_of_its_workload() -> None:
-    job = Tidy(ended=Ended(False, "exit code 1"))
+    job = Toy(ended=Ended(False, "exit code 1"))
     workload = made(job, QUOTA, ADMITTED)
     name = workload["metadata"]["name"]
     assert go(job, workload) == QueueOutcome(
@@ -97,11 +95,11 @@ def test_the_end_of_a_job_is_that_of_its_workload() -> None:
     )
 
 
-def test_a_finished_workload_is_let_go_after_all_that_goes_with_it() -> None:
-    job = Tidy(ended=Ended(True, "done"))
+def test_a_finished_workload_is_let_go() -> None:
+    job = Toy(ended=Ended(True, "done"))
     workload = made(job, Condition("Finished", "True", "Succeeded", "over"))
     found = go(job, workload)
-    assert found == QueueOutcome(Verdict.FINISHED, "Succeeded", "over", steps=(TIDY, freed(workload)))
+    assert found == QueueOutcome(Verdict.FINISHED, "Succeeded", "over", steps=(freed(workload),))
 
 
 def test_the_end_is_a_condition_beside_the_others() -> None:
@@ -128,8 +126,6 @@ def test_a_finished_workload_without_a_reason_has_none() -> None:
 
 
 def test_a_job_that_ended_without_a_workload_needs_none() -> None:
-    found = go(Tidy(ended=Ended(True, "done")))
-    assert found == QueueOutcome(Verdict.FINISHED, message="done", steps=(TIDY,))
     assert go(Toy(ended=Ended(True, "done"))) == QueueOutcome(Verdict.FINISHED, message="done")
 
 

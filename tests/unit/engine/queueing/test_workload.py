@@ -161,27 +161,24 @@ def of_pods(name: str, value: int) -> Priority:
 
 
 @pytest.mark.parametrize(
-    ("label", "own", "pods", "classes", "expected"),
+    ("label", "pods", "classes", "expected"),
     [
-        ("high", "pods", "pods", POD_CLASSES, Priority("high", 1000)),
-        ("none", "pods", "pods", POD_CLASSES, UnusableClass("WorkloadPriorityClass", "none")),
-        ("", "pods", "none", POD_CLASSES, of_pods("pods", 7)),
-        ("", "none", "pods", POD_CLASSES, UnusableClass("PriorityClass", "none")),
-        ("", "", "pods", POD_CLASSES, of_pods("pods", 7)),
-        ("", "", "none", POD_CLASSES, UnusableClass("PriorityClass", "none")),
-        ("", "", "", POD_CLASSES, of_pods("d2", 3)),
-        ("fournos-lock-held", "", "", POD_CLASSES, reserved("WorkloadPriorityClass", "fournos-lock-held")),
-        ("", "critical", "", CRITICAL, reserved("PriorityClass", "critical")),
-        ("", "", "critical", CRITICAL, reserved("PriorityClass", "critical")),
-        ("", "", "", CRITICAL, reserved("PriorityClass", "critical")),
-        ("", "", "", {"pods": POD_CLASSES["pods"]}, None),
+        ("high", "pods", POD_CLASSES, Priority("high", 1000)),
+        ("none", "pods", POD_CLASSES, UnusableClass("WorkloadPriorityClass", "none")),
+        ("", "pods", POD_CLASSES, of_pods("pods", 7)),
+        ("", "none", POD_CLASSES, UnusableClass("PriorityClass", "none")),
+        ("", "", POD_CLASSES, of_pods("d2", 3)),
+        ("fournos-lock-held", "", POD_CLASSES, reserved("WorkloadPriorityClass", "fournos-lock-held")),
+        ("", "critical", CRITICAL, reserved("PriorityClass", "critical")),
+        ("", "", CRITICAL, reserved("PriorityClass", "critical")),
+        ("", "", {"pods": POD_CLASSES["pods"]}, None),
     ],
-    ids=["label", "no such", "kind", "no such", "pods", "no such", "lowest default"]
-    + [f"reserved by {how}" for how in ("label", "kind", "pods", "default")]
+    ids=["label", "no such", "pods", "no such", "lowest default"]
+    + [f"reserved by {how}" for how in ("label", "pods", "default")]
     + ["none"],
 )
 def test_the_priority_in_the_order_of_kueue(
-    label: str, own: str, pods: str, classes: dict[str, Obj], expected: Any
+    label: str, pods: str, classes: dict[str, Obj], expected: Any
 ) -> None:
     class Classed(Toy):
         def pod_sets(self) -> list[PodSet]:
@@ -189,19 +186,7 @@ def test_the_priority_in_the_order_of_kueue(
             return [PodSet("bare", 1, {}), PodSet("main", 1, {"spec": spec})]
 
     labels = {"kueue.x-k8s.io/priority-class": label} if label else {}
-    job = Classed(labels=labels, pod_class=own)
-    assert priority_of(job, WORKLOAD_CLASSES, classes) == expected
-
-
-@pytest.mark.parametrize(("pods", "expected"), [("pods", of_pods("pods", 7)), ("", of_pods("d2", 3))])
-def test_a_kind_without_a_class_of_its_own_has_that_of_its_pods(pods: str, expected: Priority) -> None:
-    class Plain(Toy):
-        priority_class = None  # type: ignore[assignment]
-
-        def pod_sets(self) -> list[PodSet]:
-            return [PodSet("main", 1, {"spec": {"priorityClassName": pods} if pods else {}})]
-
-    assert priority_of(Plain(), WORKLOAD_CLASSES, POD_CLASSES) == expected
+    assert priority_of(Classed(labels=labels), WORKLOAD_CLASSES, classes) == expected
 
 
 # --- the Workload --------------------------------------------------------------------------------------
@@ -233,9 +218,7 @@ def test_a_workload_has_what_is_requested_and_nothing_empty() -> None:
             annotations={"n": "1"},
             finalizers=("f",),
             max_execution_seconds=60,
-            pod_sets=(
-                PodSet("main", 2, {"metadata": {"x": "y"}}, min_count=0, topology={"required": "rack"}),
-            ),
+            pod_sets=(PodSet("main", 2, {"metadata": {"x": "y"}}, min_count=0),),
         )
     )
     assert full["metadata"]["annotations"] == {"n": "1"} and full["metadata"]["finalizers"] == ["f"]
@@ -248,7 +231,6 @@ def test_a_workload_has_what_is_requested_and_nothing_empty() -> None:
                 "count": 2,
                 "template": {"metadata": {"x": "y"}, "spec": {}},
                 "minCount": 0,
-                "topologyRequest": {"required": "rack"},
             }
         ],
         "priorityClassRef": reference,

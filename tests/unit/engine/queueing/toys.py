@@ -53,7 +53,6 @@ class Toy:
     cpu: str = "1"
     count: int = 2
     min_count: int | None = None
-    pod_class: str = ""
     reclaimed: dict[str, int] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=lambda: {"kueue.x-k8s.io/queue-name": "lq"})
     meta: dict[str, Any] = field(default_factory=dict)
@@ -103,9 +102,6 @@ class Toy:
     def reclaimable_pods(self) -> Mapping[str, int]:
         return self.reclaimed
 
-    def priority_class(self) -> str:
-        return self.pod_class
-
 
 def go(job: Toy, *workloads: Obj, options: QueueOptions | None = None, **inputs: Any) -> QueueOutcome:
     """Runs a pass; its questions are answered from the cache."""
@@ -148,17 +144,8 @@ def patch_of(outcome: QueueOutcome) -> Patch:
 
 GOING: dict[str, Any] = {"deletionTimestamp": "2030-01-01T00:00:00Z"}
 QUIET = QueueOptions(pods_ready=False)
-TIDY = Delete(TOY, Key("ns", "helper"), "h1")
 HALT = Delete(TOY, Key("ns", "pods"), "p1")
 SPAWN = Create(TOY, {"metadata": {"name": "pods", "namespace": "ns"}})
-
-
-@dataclass
-class Tidy(Toy):
-    """Has objects that are deleted with its Workload."""
-
-    def finalize_steps(self) -> Sequence[Step]:
-        return (TIDY,)
 
 
 @dataclass

@@ -149,6 +149,8 @@ def test_an_entry_becomes_a_secret_and_then_follows_it(point_at: Any, capsys: An
         ("keys", {"bad key": "hush", "good": "v"}, "key 'bad key' skipped"),
         ("dots", {"..": "hush", "good": "v"}, "key '..' skipped"),
         ("gone", None, "its latest version is deleted in Vault"),
+        ("half", {"k": "hush\ud800"}, "no valid text"),
+        ("deep", {"k": {"l": ["hush\udfff"]}}, "no valid text"),
     ],
 )
 def test_a_bad_entry_is_named_and_stops_no_other(

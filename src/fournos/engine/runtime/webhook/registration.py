@@ -161,7 +161,7 @@ def _entry(webhook: Webhook, target: Target, bundle: bytes) -> dict[str, Any]:
         "failurePolicy": webhook.failure_policy,
         "matchPolicy": "Equivalent",
         "namespaceSelector": dict(webhook.namespaces),
-        "objectSelector": dict(webhook.objects),
+        "objectSelector": {},  # users choose labels: a protection must not depend on them
         "sideEffects": "None",
         "timeoutSeconds": webhook.timeout,
     }

@@ -89,8 +89,6 @@ class Webhook:
     """Seconds that the API server waits for the response, 1 to 30."""
     namespaces: Mapping[str, Any] = field(default_factory=dict)
     """Label selector of namespaces; {} selects all."""
-    objects: Mapping[str, Any] = field(default_factory=dict)
-    """Label selector of the objects.  Users choose labels, so a protection must not depend on it."""
     conditions: tuple[tuple[str, str], ...] = ()
     """Match conditions (name, CEL expression); the API server sends only requests that match all of them."""
     again: bool = False
