@@ -84,6 +84,10 @@ class Output:
         for line in lines:
             self.say(line)
 
+    def text(self, text: str) -> None:
+        """Writes a text as it is, for a pipe or a file; on a terminal without what it would obey."""
+        self.out.file.write(escaped(text) if self.out.is_terminal else text)
+
     def hint(self, line: Text | str) -> None:
         """Prints a hint for the user to stderr."""
         self.err.print(line, style="dim", soft_wrap=True)

@@ -5,7 +5,6 @@ Why one waits, with its parts: `fournos explain appwrapper/NAME`, `fournos expla
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any
@@ -24,7 +23,6 @@ from fournos.cli.output import phase_text
 from fournos.cli.submit import read
 from fournos.client.logs import container_lines
 from fournos.client.workloads import AsyncMiniCluster
-from fournos.engine.api.values import escaped
 from fournos.insight import appwrappers, miniclusters
 from fournos.insight.manifests import documents
 from fournos.insight.quota import priority_class, queue_name
@@ -150,7 +148,7 @@ def wrap(
     if not manifests:
         raise Fail("there is no manifest in these files", fix="name a file with at least one")
     wrapper = appwrappers.wrapped(manifests, name=name, namespace=cli.common.namespace, queue=queue)
-    typer.echo(yaml.safe_dump(wrapper, sort_keys=False), nl=False)
+    cli.output.text(yaml.safe_dump(wrapper, sort_keys=False))
     return 0
 
 
@@ -239,11 +237,10 @@ def render(
     minicluster = _read(file, cli.common.namespace)
     if only is not None:
         script = miniclusters.entrypoint_file(minicluster, only)
-        typer.echo(escaped(script) if sys.stdout.isatty() else script, nl=not script.endswith("\n"))
+        cli.output.text(script if script.endswith("\n") else f"{script}\n")
         return 0
-    typer.echo(
-        "---\n".join(map(_yaml, miniclusters.objects_of(minicluster, certificate=certificate))), nl=False
-    )
+    objects = miniclusters.objects_of(minicluster, certificate=certificate)
+    cli.output.text("---\n".join(map(_yaml, objects)))
     return 0
 
 

@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import yaml
 from rich.live import Live
 from rich.text import Text
 
+from fournos import cli
 from fournos.cli.list import view
 from fournos.cli.options import Format
 from fournos.cli.output import Output, table
@@ -68,6 +70,23 @@ def test_every_way_out_escapes(act: Callable[[Output], Any], printed: Callable[.
     found = printed(act)
     harmless(found, styles=True)
     assert SEEN in found
+
+
+def test_a_text_is_written_as_it_is_but_to_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for stream, expected in ((io.StringIO(), EVIL), (Terminal(), None)):
+        monkeypatch.setattr("sys.stdout", stream)
+        Output().text(EVIL)
+        if expected is None:
+            harmless(stream.getvalue())
+        else:
+            assert stream.getvalue() == expected
+
+
+def test_no_command_writes_past_the_output() -> None:
+    """What a command prints may be anybody's: `Output` is the place that escapes it."""
+    past = re.compile(r"typer\.echo|sys\.stdout\.write|(?<![.\w])print\(")
+    found = {path.name for path in Path(cli.__file__).parent.glob("*.py") if past.search(path.read_text())}
+    assert found == {"app.py"}, "which prints its version alone"
 
 
 def test_a_list_of_jobs(printed: Callable[..., str]) -> None:
