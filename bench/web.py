@@ -228,7 +228,7 @@ class Site:
         """The names of the waiting jobs that the first page shows."""
         async with self.session() as session:
             text = (await _get(session, "/", "identity"))[1].decode()
-        return tuple(re.findall(rf'id="waiting-{NAMESPACE}-([^"]+)"', text))
+        return tuple(re.findall(rf'id="waiting-{NAMESPACE}/([^"]+)"', text))
 
 
 async def _get(session: aiohttp.ClientSession, path: str, encoding: str = "gzip") -> tuple[int, bytes]:

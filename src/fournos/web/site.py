@@ -107,6 +107,22 @@ class Memo(Kept[float]):
 
     def __init__(self, most: int = ANSWERS) -> None:
         super().__init__(most)
+        self._last: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def remember(self, key: Hashable, answer: Any) -> None:
+        """Keeps an answer of any age, for when the next one is late or an error."""
+        self._last[key] = answer
+        self._last.move_to_end(key)
+        while len(self._last) > self._most:
+            self._last.popitem(last=False)
+
+    def remembered(self, key: Hashable) -> Any:
+        """Returns what was last remembered under this key; None without anything."""
+        return self._last.get(key)
+
+    def clear(self) -> None:
+        super().clear()
+        self._last.clear()
 
     async def get(self, key: Hashable, seconds: float, make: Callable[[], Awaitable[T]]) -> T:
         """Returns an answer that is at most `seconds` old."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
@@ -19,8 +18,9 @@ from fournos.history.regressions.benchmark import FAILING, Benchmark, BenchmarkK
 from fournos.history.regressions.series import labels_text
 from fournos.insight.errors import FournosError
 from fournos.web.charts import sparkline
+from fournos.web.errors import PageError
 from fournos.web.rights import recorded_namespaces
-from fournos.web.runs.subject import address, compare_address, trends_address
+from fournos.web.runs.subject import PagePart, address, compare_address, part, trends_address
 from fournos.web.site import Call, Page, allowed_in
 
 RESOURCE: Final = Resource("history.fournos.dev", "v1", "Benchmark", "benchmarks")
@@ -29,6 +29,10 @@ _FRESH: Final = 30.0
 """Seconds for which the answers of the history are shown before they are asked for again."""
 _PATIENCE: Final = 1.0
 """Seconds that a page waits for what stands beside its subject; later answers are in its next rendering."""
+_AWAY: Final = 500
+"""The status from which on an error says that the history does not answer."""
+_READING: Final = 20.0
+"""Seconds that the history has for it."""
 
 
 async def recorded_benchmarks(call: Call, owner: str = "") -> list[Benchmark]:
@@ -36,22 +40,28 @@ async def recorded_benchmarks(call: Call, owner: str = "") -> list[Benchmark]:
     return await _of(call, await _reach(call), owner)
 
 
-async def failing_benchmarks(call: Call) -> list[Benchmark]:
-    """Returns those with an open regression; none while the history does not answer at once.
+async def failing_benchmarks(call: Call) -> PagePart[list[Benchmark]]:
+    """Returns those with an open regression, as the history last said, and why it does not say it now.
 
     That it does not answer is kept for a while, too: a page that changes often does not ask each time.
     """
     reach = await _reach(call)
+    key, memo = ("failing benchmarks", reach), call.site.memo
 
-    async def read() -> list[Benchmark]:
-        with suppress(FournosError):
-            return [each for each in await _of(call, reach, "") if each.state in FAILING]
-        return []
+    async def read() -> PagePart[list[Benchmark]]:
+        answer = await part(_of(call, reach, ""), patience=_READING)
+        failing = answer.map(lambda found: [each for each in found if each.state in FAILING])
+        if failing.value is not None:
+            memo.remember(key, failing.value)
+        return failing
 
-    with suppress(TimeoutError):
+    try:
         async with asyncio.timeout(_PATIENCE):
-            return await call.site.memo.get(("failing benchmarks", reach), _FRESH, read)
-    return []
+            failing = await memo.get(key, _FRESH, read)
+    except TimeoutError:
+        failing = PagePart(error=PageError(504, "Too late", "the history has not answered yet.", ""))
+    is_away = failing.error is not None and failing.error.status >= _AWAY
+    return replace(failing, value=memo.remembered(key)) if is_away else failing
 
 
 class _Reach(NamedTuple):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from fournos.client.errors import HistoryUnavailableError
 from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import Resource
 from fournos.history.estimates import Typical
@@ -13,7 +16,7 @@ from fournos.history.records import body
 from fournos.history.regressions.benchmark import Benchmark
 from fournos.insight.errors import FournosError
 from fournos.web.errors import PageError
-from fournos.web.pages import cluster, fleet, jobs, queue
+from fournos.web.pages import benchmarks, cluster, fleet, jobs, queue
 from fournos.web.pages.benchmarks import RESOURCE
 from fournos.web.site import Action, Done, Page
 from tests.unit.cli.api import Api
@@ -162,7 +165,7 @@ async def test_the_queue_shows_places_reasons_and_quota() -> None:
     found = text(html)
     assert "2 waiting, short of fournos/cluster-slot in cluster-1" in found
     assert "100 of 100 used, 2 wait" in found.replace(" ,", ",")
-    assert html.index('id="entry-bench-FournosJob-a"') < html.index('id="entry-bench-FournosJob-b"')
+    assert html.index('id="entry-bench/FournosJob/a"') < html.index('id="entry-bench/FournosJob/b"')
 
 
 async def test_the_queue_has_a_column_of_starts_when_one_is_known() -> None:
@@ -181,7 +184,7 @@ async def test_the_queue_has_a_column_of_starts_when_one_is_known() -> None:
 @pytest.mark.parametrize("first", ["2", "٣", "-1", "x", "99999999999999"])
 async def test_a_part_of_the_queue(first: str) -> None:
     html = await shown(queue.PAGE, call(waiting("a", "b"), query={"from": first}))
-    assert ('id="entry-bench-FournosJob-a"' in html) == (first != "2")
+    assert ('id="entry-bench/FournosJob/a"' in html) == (first != "2")
 
 
 async def test_a_queue_that_nothing_leads_to_is_not_here() -> None:
@@ -224,6 +227,39 @@ async def test_the_fleet_waits_for_no_history() -> None:
     assert len([path for _, path in api.raw_requests if "benchmarks" in path]) == 1, (
         "it is not asked each time"
     )
+
+
+async def test_regressions_stay_while_the_history_is_away_or_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an outage each read took longer than the page waits, and it showed none for minutes."""
+    api = measured(WORST)
+    asked, answer = call(api), api.raw
+
+    async def shown_again() -> str:
+        asked.site.memo._entries.clear()  # as after half a minute
+        return text(await shown(fleet.PAGE, asked))
+
+    assert "1 open regression" in await shown_again()
+
+    async def away(*_: Any, **__: Any) -> bytes:
+        raise HistoryUnavailableError("its database does not answer", status=503)
+
+    api.raw = away  # type: ignore[method-assign]
+    found = await shown_again()
+    assert "1 open regression" in found
+    assert "Open regressions cannot be shown: the API of the history does not answer" in found
+
+    async def slow(method: str, path: str, *_: Any, **__: Any) -> bytes:
+        await asyncio.sleep(0.05)
+        return await answer(method, path)
+
+    api.raw = slow  # type: ignore[method-assign]
+    monkeypatch.setattr(benchmarks, "_PATIENCE", 0.01)
+    found = await shown_again()
+    assert "1 open regression" in found and "the history has not answered yet" in found
+    fresh = call(api)
+    assert "the history has not answered yet" in text(await shown(fleet.PAGE, fresh))
+    await asyncio.sleep(0.1)
+    assert "1 open regression" in text(await shown(fleet.PAGE, fresh)), "the late answer is not lost"
 
 
 async def test_regressions_are_shown_to_those_who_may_list_benchmarks() -> None:
