@@ -52,6 +52,8 @@ class Feature:
     endless: bool = False
     """The first run ends only when it is cancelled."""
     evicted: bool = False
+    in_vain: bool = False
+    """No cluster ever has room."""
     pruned: bool = False
     """Each run is deleted as soon as it has ended."""
     start: bool = False
@@ -70,6 +72,7 @@ FEATURES: Mapping[str, Feature] = {
     "suspended and stopped": Feature({"suspend": True}, (edit(shutdown="Stop"),)),
     "ttl": Feature({"ttl": "30m"}),
     "timeout of the wait": Feature({"timeouts": {"pending": "30m"}}),
+    "waits in vain": Feature({"timeouts": {"pending": "10m"}}, in_vain=True),
     "timeouts of the run": Feature({"timeouts": {"pipeline": "2h", "tasks": "1h", "finally": "1h"}}),
     "confirm": Feature({"confirm": {"repeats": 1}}),
     "pruner": Feature(pruned=True),
@@ -216,7 +219,7 @@ def at_rest(server: Server) -> None:
 def scenario(mode: str, pair: tuple[str, ...]) -> Scenario:
     features = [FEATURES[name] for name in pair]
     spec = {name: value for feature in features for name, value in feature.spec.items()}
-    if all("timeouts" in feature.spec for feature in features):
+    if all("timeouts" in feature.spec for feature in features):  # of two the later feature counts
         spec["timeouts"] = {name: text for one in features for name, text in one.spec["timeouts"].items()}
 
     def begin(server: Server) -> None:
@@ -236,7 +239,11 @@ def scenario(mode: str, pair: tuple[str, ...]) -> Scenario:
 
     evicts = any(feature.evicted for feature in features) and mode != "clusterless"
 
+    slots = {"cluster-1": 0, "cluster-2": 0} if any(feature.in_vain for feature in features) else None
+
     def kueue() -> Kueue:
+        if slots:
+            return Kueue(slots=slots)
         return Kueue(evict=[(FIRST_RUN, "Preempted")] if evicts else [])
 
     def tekton() -> Tekton:
@@ -274,8 +281,13 @@ async def test_a_pair_of_features(mode: str, pair: tuple[str, ...]) -> None:
 def ending(mode: str, pair: frozenset[str]) -> str | None:
     """Returns the phase of the job when all has been done, in the order of the features."""
     if mode == "dispatched":  # its runs are endless for the worker only
+        if "waits in vain" in pair:
+            return None  # its manager does not end it, nor does anybody else
         resumed = {"suspended at creation", "suspended while it runs"} & pair
         return None if "suspended and stopped" in pair and not resumed else "Succeeded"
+    if "waits in vain" in pair and mode != "clusterless":
+        stopped_before = "suspended and stopped" in pair and "suspended at creation" not in pair
+        return "Stopped" if stopped_before and "suspended while it runs" not in pair else "Failed"
     again = {"suspended while it runs", *(("eviction",) if mode != "clusterless" else ())}
     stopped = "stop" in pair and (mode == "lock" or not again & pair)
     held = "suspended and stopped" in pair and (mode == "lock" or "suspended at creation" not in pair)
