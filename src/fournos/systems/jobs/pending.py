@@ -282,6 +282,11 @@ def _admitted(ctx: Context, workload: Obj) -> Decision:
             reason="NoFlavorAssigned",
             detail="Workload was admitted but no ResourceFlavor was assigned",
         )
+    # Kueue compares only labels that the flavor has.  A worker has flavors of its own.
+    if ctx.spec.cluster not in (None, "", cluster) and not prebuilt_name(ctx.job):
+        text = f"Admitted to cluster {cluster} instead of {ctx.spec.cluster}: write nodeLabels"
+        text += f" {{{names.CLUSTER_NODE_LABEL}: {cluster}}} into ResourceFlavor {cluster}"
+        return fail(ctx, text, type_="WorkloadAdmitted", reason="WrongCluster")
     return _claim(ctx, workload, cluster)
 
 

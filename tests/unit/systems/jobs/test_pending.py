@@ -233,6 +233,14 @@ def test_the_run_has_the_name_of_its_workload_unless_that_is_of_another_client()
     assert [run_of(usual), run_of(other), run_of("theirs")] == [usual, other, usual]
 
 
+def test_an_admission_to_another_cluster_fails_the_job() -> None:
+    """Kueue gives a flavor without the label to any job."""
+    found = pending(queued(*ON, cluster="cluster-2"))
+    assert written(found, "phase") == ("Failed",)
+    status, reason, text = condition_of(found, "WorkloadAdmitted")
+    assert (status, reason) == ("False", "WrongCluster") and "ResourceFlavor cluster-2" in text
+
+
 def test_an_admission_without_a_cluster_fails_the_job() -> None:
     found = pending(queued(*ON))
     text = "Workload admitted but no flavor assigned"
