@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -17,10 +14,10 @@ from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import NAMESPACE, NODE, SECRET, Key, Obj
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
 from tests.integration.conftest import Server
+from tests.integration.jobs.operator import Operator
 from tests.integration.stage import Stage
-from tests.waiting import LIMIT, Message, free_port, seconds_until
+from tests.waiting import LIMIT, Message, seconds_until
 
-ROOT = Path(__file__).resolve().parents[3]
 SLOT = "fournos/cluster-slot"
 
 
@@ -33,35 +30,25 @@ class ClusterStage(Stage):
         self.secrets = f"{namespace}-secrets"
         self.kubeconfig = kubeconfig
         self.log = directory / "operator.log"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Operator | None = None
 
     # --- the operator ---
 
-    def start(self, *, enable: str = "jobs,clusters", **settings: str) -> None:
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("FOURNOS_", "HEARTH_"))}
-        environment |= {
-            "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
-            "KUBECONFIG": str(self.kubeconfig),
-            "FOURNOS_NAMESPACE": self.name,
-            "FOURNOS_SECRETS_NAMESPACE": self.secrets,
-            "FOURNOS_RESOLVE_JOB_TEMPLATE": "dev/mock-resolve/resolve_job.yaml",
-            "HEARTH_NAMESPACE": self.name,
-            "HEARTH_SECRETS_NAMESPACE": self.secrets,
-            "HEARTH_EXECUTION_NAMESPACE": self.name,
-            "HEARTH_KUEUE_CLUSTER_QUEUE_NAME": self.name,
-            "HEARTH_RECONCILE_INTERVAL_SEC": "2",
-            "HEARTH_GPU_DISCOVERY_TIMEOUT_SEC": "3",
-        } | {f"HEARTH_{name}": value for name, value in settings.items()}
-        words = ["-m", "fournos", "run", "--enable", enable, "--health-port", str(free_port())]
-        with self.log.open("ab") as out:
-            self._process = subprocess.Popen(
-                [sys.executable, *words], cwd=ROOT, env=environment, stdout=out, stderr=out
-            )
+    def start(self, *, enable: str = "jobs,clusters") -> None:
+        variables = {
+            "NAMESPACE": self.name,
+            "SECRETS_NAMESPACE": self.secrets,
+            "EXECUTION_NAMESPACE": self.name,
+            "KUEUE_CLUSTER_QUEUE_NAME": self.name,
+            "RECONCILE_INTERVAL_SEC": "2",
+            "GPU_DISCOVERY_TIMEOUT_SEC": "3",
+        }
+        hearth = {f"HEARTH_{name}": value for name, value in variables.items()}
+        self._process = Operator(self.kubeconfig, self.name, self.log, enable=enable, variables=hearth)
 
     def stop(self) -> None:
         if self._process is not None:
-            self._process.terminate()
-            self._process.wait(timeout=LIMIT)
+            self._process.stop()
             self._process = None
 
     # --- what people do ---

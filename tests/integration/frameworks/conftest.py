@@ -6,16 +6,12 @@ Tekton and the controllers of the invented kinds are played: a control plane run
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 import yaml
 
@@ -35,10 +31,11 @@ from fournos.engine.kube.resource import (
 from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.engine.runtime.clock import SystemClock
 from fournos.systems.frameworks.kinds import PIPELINE_RUN
+from tests.integration.jobs.operator import Operator
 from tests.integration.stage import Stage
 from tests.integration.webhook.conftest import address_for
 from tests.queues import cluster_queue, local_queue, whole
-from tests.waiting import LIMIT, free_port
+from tests.waiting import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
 RUN = PIPELINE_RUN.resource
@@ -90,39 +87,14 @@ def crd(resource: Resource) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="package")
-def operator(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
-    """One for all tests: its webhook configuration has a fixed name."""
-    found = Operator(kubeconfig, tmp_path_factory.mktemp("operator"))
-    yield found
-    found.stop()
+class FrameworkOperator:
+    """The operator, which is started by the first test: its webhook configuration has a fixed name."""
 
-
-class Operator:
     def __init__(self, kubeconfig: Path, directory: Path) -> None:
         self.namespace = f"frameworks-{uuid.uuid4().hex[:6]}"
-        self.log = directory / "operator.log"
-        self.health, port = free_port(), free_port()
-        table = directory / "frameworks.yaml"
-        table.write_text(yaml.safe_dump({"frameworks": [*TABLE, ARGO]}))
-        self._environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("FOURNOS_")},
-            "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
-            "KUBECONFIG": str(kubeconfig),
-            "FOURNOS_CONTROLLER_NAMESPACE": self.namespace,
-            "FOURNOS_FRAMEWORKS_FILE": str(table),
-        }
-        url = f"https://{address_for(kubeconfig)}:{port}"
-        self._words = [
-            "run",
-            "--enable",
-            "frameworks",
-            "--health-port",
-            str(self.health),
-            "--webhook-url",
-            url,
-        ]
-        self._process: subprocess.Popen[bytes] | None = None
+        self._kubeconfig = kubeconfig
+        self._directory = directory
+        self._process: Operator | None = None
 
     @property
     def started(self) -> bool:
@@ -130,40 +102,38 @@ class Operator:
 
     async def ready(self) -> None:
         """Starts it if it does not run, and waits until its webhooks are served."""
-        process = self._process or self._start()
-        async with asyncio.timeout(LIMIT), aiohttp.ClientSession() as session:
-            while True:
-                assert process.poll() is None, self.tail()
-                with suppress(aiohttp.ClientError):
-                    async with session.get(f"http://127.0.0.1:{self.health}/readyz") as answer:
-                        if answer.status == 200:
-                            return
-                await asyncio.sleep(0.05)
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        with self.log.open("ab") as out:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "fournos", *self._words],
-                cwd=ROOT,
-                env=self._environment,
-                stdout=out,
-                stderr=out,
+        if self._process is None:
+            table = self._directory / "frameworks.yaml"
+            table.write_text(yaml.safe_dump({"frameworks": [*TABLE, ARGO]}))
+            self._process = Operator(
+                self._kubeconfig,
+                self.namespace,
+                self._directory / "operator.log",
+                enable="frameworks",
+                settings={"CONTROLLER_NAMESPACE": self.namespace, "FRAMEWORKS_FILE": str(table)},
+                webhook_url=f"https://{address_for(self._kubeconfig)}:{free_port()}",
             )
-        return self._process
+        await self._process.ready()
 
     def stop(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
 
     def tail(self) -> str:
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-25:])
+        return self._process.tail() if self._process is not None else ""
+
+
+@pytest.fixture(scope="package")
+def operator(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrameworkOperator]:
+    found = FrameworkOperator(kubeconfig, tmp_path_factory.mktemp("operator"))
+    yield found
+    found.stop()
 
 
 class FrameworkStage(Stage):
     """A namespace with a queue of its own: 2 CPUs and 1 PipelineRun by default."""
 
-    def __init__(self, client: Client, namespace: str, operator: Operator) -> None:
+    def __init__(self, client: Client, namespace: str, operator: FrameworkOperator) -> None:
         super().__init__(namespace, client)
         self.operator = operator
         self.cluster_scoped: list[tuple[Resource, str]] = []
@@ -270,7 +240,7 @@ async def install(client: Client, resource: Resource) -> None:
 
 @pytest.fixture
 async def stage(
-    kubeconfig: Path, crds: None, namespace: str, operator: Operator
+    kubeconfig: Path, crds: None, namespace: str, operator: FrameworkOperator
 ) -> AsyncIterator[FrameworkStage]:
     async with Client(load(kubeconfig)) as client:
         await install(client, FOO)
@@ -291,7 +261,7 @@ async def stage(
 
 
 @pytest.fixture(scope="package", autouse=True)
-def _no_webhooks_left(kubeconfig: Path, operator: Operator) -> Iterator[None]:
+def _no_webhooks_left(kubeconfig: Path, operator: FrameworkOperator) -> Iterator[None]:
     yield
     operator.stop()
 
@@ -302,7 +272,7 @@ def _no_webhooks_left(kubeconfig: Path, operator: Operator) -> Iterator[None]:
     asyncio.run(clean())
 
 
-async def leave_no_webhooks(client: Client, operator: Operator) -> None:
+async def leave_no_webhooks(client: Client, operator: FrameworkOperator) -> None:
     """Deletes what a stopped operator has registered: it would refuse the runs of other tests."""
     for resource, name in ((MUTATING_WEBHOOKS, "fournos-frameworks"), (NAMESPACE, operator.namespace)):
         with suppress(NotFoundError):

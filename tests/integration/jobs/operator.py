@@ -27,12 +27,18 @@ class Operator:
         *,
         enable: str = "jobs",
         settings: dict[str, str] | None = None,
+        variables: dict[str, str] | None = None,
+        webhook_url: str = "",
         inactivity: float | None = None,
     ) -> None:
-        """Starts it.  `settings` are FOURNOS_… variables without that; `inactivity` see `impatient`."""
+        """Starts it.
+
+        `settings` are FOURNOS_… variables without that, `variables` others; `inactivity` see `impatient`.
+        """
         self.log = log
         self._port = free_port()
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("FOURNOS_")}
+        own = ("FOURNOS_", "HEARTH_")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(own)}
         environment |= {
             "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
             "FOURNOS_NAMESPACE": namespace,
@@ -42,8 +48,10 @@ class Operator:
             "KUBECONFIG": str(kubeconfig),
         }
         environment |= {f"FOURNOS_{name}": value for name, value in (settings or {}).items()}
+        environment |= variables or {}
         if inactivity is None:
             words = ["-m", "fournos", "run", "--enable", enable, "--health-port", str(self._port)]
+            words += ["--webhook-url", webhook_url] if webhook_url else []
         else:
             words = ["-m", "tests.integration.jobs.impatient", str(inactivity), str(self._port)]
         with log.open("ab") as out:
