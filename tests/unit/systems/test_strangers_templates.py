@@ -27,7 +27,7 @@ TEMPLATE: dict[str, Any] = {
         "nodeSelector": {"e": "f"},
         "tolerations": [{"key": "t"}],
         "schedulingGates": [{"name": "g"}],
-        "priorityClassName": "p",
+        "priorityClassName": "",
         "affinity": {
             "nodeAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": {
@@ -93,8 +93,14 @@ async def lives(story: Scenario) -> Server:
     return (await run(story)).server
 
 
+def _values(spec: Any) -> list[Any]:
+    return list(spec.values()) if isinstance(spec, dict) else []
+
+
 POISONED = list(poisoned())
-SOME = range(0, len(POISONED), 7)
+SOME = [
+    number for number, found in enumerate(POISONED) if number % 6 == 0 or None in _values(found.get("spec"))
+]
 
 
 def test_there_are_enough_of_them() -> None:

@@ -126,7 +126,7 @@ def _one_of_each_variable(pod_spec: Obj) -> dict[str, Any]:
     """
     spec = dict(pod_spec)
     for section in ("initContainers", "containers"):
-        if section in spec:
+        if spec.get(section):
             spec[section] = [
                 {
                     **container,

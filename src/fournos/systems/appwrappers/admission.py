@@ -200,7 +200,7 @@ def problems(new: Obj, *, own_workloads: bool = True) -> list[Violation]:
 def _named(component: Mapping[str, Any]) -> tuple[str, str, str] | None:
     """Returns API group, kind and name; None if the name is to be generated."""
     template = component.get("template") or {}
-    name = (template.get("metadata") or {}).get("name")
+    name = section(template, "metadata").get("name")
     group = str(template.get("apiVersion")).rpartition("/")[0]
     return (group, str(template.get("kind")), str(name)) if name else None
 
@@ -214,7 +214,7 @@ def _component(component: Mapping[str, Any], namespace: str, at: str) -> Iterato
         text = "write apiVersion and kind as its API has them, such as batch/v1 and Job"
         yield Violation(f"{at}.template", text, "template")
         return
-    meta = template.get("metadata") or {}
+    meta = section(template, "metadata")
     if not meta.get("name") and not meta.get("generateName"):
         yield Violation(f"{at}.template.metadata", "write name or generateName", "template")
     if meta.get("namespace") not in (None, "", namespace):
