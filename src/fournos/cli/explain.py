@@ -14,7 +14,15 @@ from rich.text import Text
 from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, MINICLUSTER, Resource
 from fournos.api.phase import ACTIVE
 from fournos.cli.command import Cli, CliSession
-from fournos.cli.find import bare_name, complete_name, completion, find_job, find_of_kind, is_job_kind
+from fournos.cli.find import (
+    bare_name,
+    complete_name,
+    completion,
+    find_job,
+    find_of_kind,
+    find_one,
+    is_job_kind,
+)
 from fournos.cli.output import headline, phase_text, section, table
 from fournos.cli.stored import api_data, estimated
 from fournos.insight import dispatch, frameworks
@@ -115,10 +123,12 @@ async def _explain_sheet(cli: Cli, session: CliSession, resource: Resource, name
 async def _explain_queued(cli: Cli, session: CliSession, kind: str, name: str) -> None:
     """Explains an object of a kind that is queued by configuration, else a job that goes to a worker."""
     kinds = frameworks.kinds_of(os.environ.get("FOURNOS_FRAMEWORKS_FILE", ""))
-    if not any(kind.lower() in frameworks.words_of(one) for one in kinds):
+    framework = next((one for one in kinds if kind.lower() in frameworks.words_of(one)), None)
+    if framework is None:
         await _explain_dispatched(cli, session, name, [one.resource.kind for one in kinds])
         return
-    framework, obj = await frameworks.find_object(session.api, session.namespace, kinds, f"{kind}/{name}")
+    resource = framework.resource
+    obj = await find_one(session, resource, name, command=f"kubectl get {resource}", what=resource.kind)
     found = await frameworks.gather(session.api, framework, obj)
     explanation = frameworks.explain(found)
     elsewhere = await _elsewhere(cli, session, found.workload)

@@ -178,12 +178,12 @@ async def find_job(cli: Cli, session: CliSession, name: str) -> Obj:
     if name in LAST:
         jobs = (await session.api.list(FOURNOS_JOB, namespace=session.namespace)).items
         return last(jobs, owner=cli.me, namespace=session.namespace)
-    return await find_one(session, FOURNOS_JOB, name, command="fournos", what="job")
+    return await find_one(session, FOURNOS_JOB, name, command="fournos list", what="job")
 
 
 async def find_of_kind(session: CliSession, resource: Resource, name: str) -> Obj:
     """Returns the object that `NAME` or `KIND/NAME` names.  Raises MissingError if there is none."""
-    command, bare = f"fournos {resource.kind.lower()}", name.rpartition("/")[2]
+    command, bare = f"fournos {resource.kind.lower()} list", name.rpartition("/")[2]
     return await find_one(session, resource, bare, command=command, what=resource.kind)
 
 

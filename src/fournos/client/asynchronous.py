@@ -46,7 +46,7 @@ class KindMethods(ClientConnection):
     async def cluster(self, name: str, *, namespace: str | None = None) -> AsyncCluster:
         """Returns the cluster of this name.  Raises MissingError."""
         where = namespace or clusters_namespace()
-        command = "fournos cluster"
+        command = "fournos cluster list"
         try:
             found = await self._found(FOURNOS_CLUSTER, name, noun="cluster", namespace=where, command=command)
         except MissingError:
@@ -87,7 +87,7 @@ class KindMethods(ClientConnection):
     @typed
     async def schedule(self, name: str) -> AsyncSchedule:
         """Returns the schedule of this name.  Raises MissingError."""
-        found = await self._found(FOURNOS_SCHEDULE, name, noun="schedule", command="fournos schedule")
+        found = await self._found(FOURNOS_SCHEDULE, name, noun="schedule", command="fournos schedule list")
         return AsyncSchedule(self, found)
 
     @typed
@@ -127,7 +127,7 @@ class KindMethods(ClientConnection):
     @typed
     async def appwrapper(self, name: str) -> AsyncAppWrapper:
         """Returns the AppWrapper of this name.  Raises MissingError."""
-        found = await self._found(APPWRAPPER, name, noun="AppWrapper", command="fournos appwrapper")
+        found = await self._found(APPWRAPPER, name, noun="AppWrapper", command="fournos appwrapper list")
         return AsyncAppWrapper(self, found)
 
     @typed
@@ -162,7 +162,7 @@ class KindMethods(ClientConnection):
     @typed
     async def minicluster(self, name: str) -> AsyncMiniCluster:
         """Returns the MiniCluster of this name.  Raises MissingError."""
-        found = await self._found(MINICLUSTER, name, noun="MiniCluster", command="fournos minicluster")
+        found = await self._found(MINICLUSTER, name, noun="MiniCluster", command="fournos minicluster list")
         return AsyncMiniCluster(self, found)
 
     @typed

@@ -177,7 +177,7 @@ class ClientConnection:
         *,
         noun: str,
         namespace: str | None = None,
-        command: str = "fournos",
+        command: str = "fournos list",
     ) -> Obj:
         """Returns the object of this name.  Raises MissingError, with similar names."""
         key = Key(namespace or self.namespace, name)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from fournos.engine.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
-from fournos.engine.kube.resource import Key, Obj, Resource, controller_of, is_terminating, key_of, uid_of
+from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError
+from fournos.engine.kube.resource import Obj, Resource, controller_of, is_terminating, key_of, uid_of
 from fournos.engine.queueing.ensure import prebuilt_name
 from fournos.engine.queueing.job import runs_elsewhere
 from fournos.engine.queueing.kinds import WORKLOAD
@@ -16,7 +15,7 @@ from fournos.engine.queueing.observe import ancestor_among
 from fournos.engine.queueing.podsets import queue_name
 from fournos.engine.queueing.workload import QUEUE_NAME_LABEL, BadNameError, QueueState, parse_name, view
 from fournos.insight.children import current_workload
-from fournos.insight.errors import FournosError, MissingError
+from fournos.insight.errors import FournosError
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts, queue_facts
 from fournos.insight.queue_reasons import Words, in_queue, with_kueue
@@ -60,52 +59,6 @@ def resource_named(text: str, kinds: Sequence[Framework]) -> tuple[Resource, Fra
 
 def _known(kinds: Iterable[Framework]) -> str:
     return ", ".join(one.name for one in kinds)
-
-
-async def find_object(
-    source: Source, namespace: str, kinds: Sequence[Framework], text: str
-) -> tuple[Framework, Obj]:
-    """Returns the object that `text`, a [KIND/]NAME, names, and its kind.
-
-    Raises MissingError if there is none, and FournosError for an unknown kind or if several match.
-    """
-    kind, _, name = text.rpartition("/")
-    meant = [framework for framework in kinds if not kind or kind.lower() in words_of(framework)]
-    if not meant:
-        known = ", ".join(framework.name for framework in kinds)
-        raise FournosError(
-            f"{kind} is not a kind that is queued by configuration", fix=f"known: {known}; others: -f FILE"
-        )
-    there = []
-    for framework in meant:
-        try:
-            there.append((framework, await source.get(framework.resource, Key(namespace, name))))
-        except (NotFoundError, NoSuchResourceError):
-            continue
-        except ForbiddenError:
-            if kind:
-                raise
-    if len(there) == 1:
-        return there[0]
-    if there:
-        choice = " or ".join(f"{framework.resource.kind}/{name}" for framework, _ in there)
-        raise FournosError(f"several kinds have a {name}", fix=f"say which: {choice}")
-    others = [other for framework in meant for other in await _queued(source, namespace, framework)]
-    near = difflib.get_close_matches(name, others, n=3, cutoff=0.6)
-    plurals = ",".join(f"{framework.resource.plural}.{framework.resource.group}" for framework in meant)
-    look = f"see what there is: kubectl get {plurals} -n {namespace} -l {QUEUE_NAME_LABEL}"
-    raise MissingError(
-        f"no {' or '.join(framework.resource.kind for framework in meant)} {name} in namespace {namespace}",
-        fix=f"did you mean {' or '.join(near)}?" if near else look,
-    )
-
-
-async def _queued(source: Source, namespace: str, framework: Framework) -> list[str]:
-    try:
-        listed = await source.list(framework.resource, namespace=namespace, selector=QUEUE_NAME_LABEL)
-    except KubeError:
-        return []
-    return [name_of(one) for one in listed.items]
 
 
 _WEBHOOK = "turn the admission webhook on: kubectl apply -k deploy/frameworks"

@@ -81,7 +81,7 @@ def cluster_of(job: Obj) -> str:
 
 
 def missing(
-    name: str, others: Sequence[str], namespace: str, *, command: str = "fournos", what: str = "jobs"
+    name: str, others: Sequence[str], namespace: str, *, command: str = "fournos list", what: str = "jobs"
 ) -> str:
     """Returns advice for a name that does not exist: similar names, or where to look."""
     near = difflib.get_close_matches(name, others, n=3, cutoff=0.6)
@@ -89,7 +89,7 @@ def missing(
         return "did you mean " + " or ".join(near) + "?"
     if not others:
         return f"namespace {namespace} has no {what}: choose another with -n, or submit one"
-    return f"see what there is: {command} list; other namespaces: {command} list -A"
+    return f"see what there is: {command}; other namespaces: {command} -A"
 
 
 async def named(source: Source, resource: Resource, key: Key, *, noun: str, command: str) -> Obj:

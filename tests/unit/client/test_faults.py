@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import stat
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from aiohttp import web
 
 from fournos.client import AsyncClient, AsyncJob, MissingError, NotAllowedError, UnreachableError, WaitTimeout
-from fournos.engine.kube.auth import FixedIdentity, Identity, Proof, TokenFile
-from fournos.engine.kube.credentials import load
+from fournos.engine.kube.auth import FixedIdentity, Identity, Proof
 from tests.unit.client.world import NS, SPEC
 from tests.unit.engine.kube.server import ScriptedServer, ok, status
 
@@ -123,61 +119,6 @@ async def test_a_watch_that_breaks_is_resumed(world: World, server: ScriptedServ
     }[fault]
     assert (await waited(server)).succeeded
     assert world.watched == 2
-
-
-async def test_a_token_file_that_is_renewed_midway(
-    world: World, server: ScriptedServer, tmp_path: Path
-) -> None:
-    file = tmp_path / "token"
-    file.write_text("first")
-
-    def expire() -> None:
-        world.tokens = {"second"}
-        file.write_text("second")
-
-    world.watches = [world.broken(then=expire)]
-    assert (await waited(server, TokenFile(file))).succeeded
-    tokens = [seen.headers["Authorization"] for seen in server.seen]
-    assert tokens[0] == "Bearer first"
-    assert tokens[-1] == "Bearer second"
-
-
-async def test_an_exec_plugin_that_is_run_again_midway(
-    world: World, server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fournos.engine.kube.auth.FRESH", -1.0)
-    plugin, token = tmp_path / "plugin", tmp_path / "token"
-    token.write_text("first")
-    credential = '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status"'
-    plugin.write_text(f"#!/bin/sh\necho '{credential}: {{\"token\": \"'$(cat {token})'\"}}}}'\n")
-    plugin.chmod(plugin.stat().st_mode | stat.S_IXUSR)
-    run = {
-        "apiVersion": "client.authentication.k8s.io/v1",
-        "command": str(plugin),
-        "interactiveMode": "Never",
-    }
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": server.url}}],
-        "users": [{"name": "u", "user": {"exec": run}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": NS}}],
-    }
-    file = tmp_path / "config"
-    file.write_text(yaml.safe_dump(config))
-
-    def expire() -> None:
-        world.tokens = {"second"}
-        token.write_text("second")
-
-    world.watches = [world.broken(then=expire)]
-    async with AsyncClient(credentials=load(file)) as client:
-        job = await client.job("one")
-        async with asyncio.timeout(60):
-            await job.wait()
-    assert job.succeeded
-    assert server.seen[-1].headers["Authorization"] == "Bearer second"
 
 
 async def test_a_token_that_cannot_be_renewed_is_a_typed_error(world: World, server: ScriptedServer) -> None:

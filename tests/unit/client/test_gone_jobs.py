@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.client import AsyncClient, Client, DeletedError, JobFailed, KeyConflict, MissingError, NoLogError
+from fournos.client import AsyncClient, DeletedError, JobFailed, KeyConflict, MissingError, NoLogError
 from fournos.client.errors import NoHistoryError
 from fournos.client.job_methods import read_recorded_job, recorded_job
 from fournos.engine.kube.resource import key_of
@@ -147,12 +147,3 @@ async def test_without_a_stored_log_the_error_is_the_one_of_the_pods(api: Api) -
     await delete(api, job.raw)
     with pytest.raises(DeletedError):
         _ = [line async for line in job.logs()]
-
-
-def test_the_synchronous_face_reads_it_too(api: Api) -> None:
-    client = Client(api=api, namespace=NS)
-    job = client.submit(SPEC, name="one")
-    api.set("one", "Failed", pipelineRun="one")
-    keep_log(api, job.uid)
-    assert [line.text for line in job.logs()] == ["start", "fatal: x", "clean"]
-    assert next(line.text for line in client.history.logs(job.uid)) == "start"

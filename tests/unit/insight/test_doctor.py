@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fournos import __version__
-from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.app.parts import kinds
 from fournos.engine.kube.errors import (
     ForbiddenError,
@@ -25,8 +25,6 @@ from fournos.engine.kube.resource import (
     DEPLOYMENT,
     ENDPOINT_SLICE,
     LEASE,
-    NAMESPACE,
-    SELF_SUBJECT_ACCESS_REVIEW,
     SERVICE_ACCOUNT,
     VALIDATING_WEBHOOKS,
 )
@@ -150,12 +148,6 @@ def test_a_changed_rule_is_a_difference_and_defaults_of_the_server_are_none() ->
     spec = installed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     spec["x-kubernetes-validations"][0]["rule"] = "true"
     assert schema_differences(wanted, installed) == ["spec"]
-
-
-def test_many_differences_are_counted() -> None:
-    lines = schema_differences(crds()[JOBS], {"spec": {"versions": []}})
-    assert len(lines) == 4
-    assert lines[-1].endswith(" more")
 
 
 async def test_crds_that_are_absent_refused_or_unreadable() -> None:
@@ -287,13 +279,6 @@ async def test_the_fix_of_a_selector_is_its_label() -> None:
     assert f"kubectl label ns/{NS} a=b" in [one.fix for one in await found("Queues", server)]
 
 
-async def test_without_the_right_to_read_the_namespace_its_labels_are_not_judged() -> None:
-    server = Server()
-    server.only(CLUSTER_QUEUE, cluster_queue(namespaceSelector=None))
-    server.fails["get", NAMESPACE] = FORBIDDEN
-    assert bad(await found("Queues", server)) == []
-
-
 # --- webhooks ----------------------------------------------------------------------------------------
 
 
@@ -314,15 +299,6 @@ async def test_authorities(webhook: Any, level: Level, text: str) -> None:
     server.only(VALIDATING_WEBHOOKS, webhook)
     (finding,) = await found("Webhooks", server)
     assert (finding.level, text in finding.text) == (level, True), finding
-
-
-async def test_a_bundle_counts_until_the_last_of_its_authorities_ends() -> None:
-    both = base64.b64encode(
-        base64.b64decode(authority(NOW - timedelta(days=1))) + base64.b64decode(authority(LATER))
-    ).decode()
-    server = Server()
-    server.only(VALIDATING_WEBHOOKS, webhooks(both))
-    assert bad(await found("Webhooks", server)) == []
 
 
 NUMBERED_ZERO = b"""-----BEGIN CERTIFICATE-----
@@ -369,19 +345,6 @@ async def test_services(ready: tuple[bool | None, ...], level: Level) -> None:
         assert bad(await found("Webhooks", server)) == []
 
 
-async def test_a_webhook_that_is_ignored_when_it_fails_is_a_warning() -> None:
-    server = Server()
-    server.only(VALIDATING_WEBHOOKS, webhooks(authority(LATER), policy="Ignore"))
-    server.endpoints()
-    assert bad(await found("Webhooks", server)) == [("fournos-jobs", Level.WARNING)]
-
-
-async def test_configurations_that_cannot_be_read_are_unknown() -> None:
-    server = Server()
-    server.fails["list", VALIDATING_WEBHOOKS] = FORBIDDEN
-    assert [one.level for one in await found("Webhooks", server)] == [Level.UNKNOWN]
-
-
 # --- rights ------------------------------------------------------------------------------------------
 
 
@@ -407,19 +370,6 @@ async def test_a_right_on_queues_or_clusters_that_lacks_is_a_warning() -> None:
     findings = [one for one in await found("Rights", server) if one.level is not Level.OK]
     assert [one.level for one in findings] == [Level.WARNING, Level.WARNING]
     assert any("in namespace hearth" in one.text for one in findings)
-
-
-async def test_a_review_that_fails_is_unknown() -> None:
-    server = Server()
-    server.fails["create", SELF_SUBJECT_ACCESS_REVIEW] = FORBIDDEN
-    assert {one.level for one in await found("Rights", server)} == {Level.UNKNOWN}
-
-
-async def test_rights_are_those_of_the_namespaces_that_the_commands_use() -> None:
-    server = Server()
-    await found("Rights", server)
-    places = {(one["resource"], one.get("namespace")) for one in server.asked}
-    assert {(FOURNOS_JOB.plural, NS), (FOURNOS_CLUSTER.plural, "hearth"), ("clusterqueues", None)} <= places
 
 
 # --- the operator and the history ----------------------------------------------------------------------

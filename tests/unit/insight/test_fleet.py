@@ -52,18 +52,6 @@ def test_gpus_are_those_of_the_jobs_that_hold_the_cluster() -> None:
     assert len(found.clusters[0].running) == 2
 
 
-def test_gpus_are_those_that_were_resolved() -> None:
-    one = running("one", 2, status={"resolved": {"hardware": {"gpuType": "h200", "gpuCount": 3}}})
-    found = fleet([one], [cluster()], [])
-    assert found.clusters[0].gpus == (GpuCounts("h200", 3, 0),)
-    assert (found.running[0].hardware, found.running[0].gpus) == ("3 x h200", 3)
-
-
-def test_models_that_share_a_short_name_are_added_up() -> None:
-    found = fleet([], [cluster("cluster-1", ("a100", 2), ("a100", 6))], [])
-    assert found.clusters[0].gpus == (GpuCounts("a100", 0, 8),)
-
-
 def test_who_waits_stands_in_the_order_of_the_queue_and_new_jobs_last() -> None:
     jobs = [
         job("new", None, created=ago(hours=9)),
@@ -77,14 +65,6 @@ def test_who_waits_stands_in_the_order_of_the_queue_and_new_jobs_last() -> None:
         ("late", 2, "full"),
         ("new", 0, ""),
     ]
-
-
-def test_who_runs_stands_by_age_since_it_runs() -> None:
-    jobs = [
-        running("young", 1, created=ago(hours=5), status={"phaseTimes": {"running": ago(minutes=1)}}),
-        running("old", 1, created=ago(hours=1), status={"phaseTimes": {"running": ago(minutes=30)}}),
-    ]
-    assert [one.name for one in fleet(jobs, [], []).running] == ["old", "young"]
 
 
 async def test_it_is_read_from_a_source_with_the_reason_of_each() -> None:
@@ -164,12 +144,6 @@ async def test_an_exclusive_job_is_the_lock_of_a_cluster_that_only_the_quota_nam
         ("cluster-1", None),
         ("cluster-2", ClusterLock("Held", "ann", lock["metadata"]["creationTimestamp"], "", (), ())),
     ]
-
-
-async def test_quota_that_may_not_be_read_names_no_clusters() -> None:
-    api = world()
-    api.fails["*", CLUSTER_QUEUE] = ForbiddenError("no", status=403)
-    assert (await read(api, NS, "hearth", NOW)).clusters == ()
 
 
 def test_jobs_without_a_place_follow_by_age() -> None:
