@@ -17,7 +17,7 @@ from fournos.api.pod_rights import minicluster_reach, operator_account
 from fournos.engine.api.conditions import is_true
 from fournos.engine.api.rules import violations
 from fournos.engine.api.values import creation_time
-from fournos.engine.kube.resource import POD, Key, Obj, Resource, is_terminating, key_of
+from fournos.engine.kube.resource import POD, Key, Obj, Resource, is_terminating, key_of, uid_of
 from fournos.engine.queueing.job import Ended, QueueOutcome, Verdict, managed_elsewhere
 from fournos.engine.queueing.managed_by import send_elsewhere
 from fournos.engine.queueing.podsets import PodSetInfo, queue_name
@@ -26,6 +26,7 @@ from fournos.engine.queueing.workload import PodSet
 from fournos.engine.runtime.decision import (
     Create,
     Decision,
+    Delete,
     Facts,
     LiveGet,
     Patch,
@@ -45,6 +46,7 @@ from fournos.systems.miniclusters.finish import (
     end_of,
     finished,
     finishing,
+    held_pods,
     remove,
 )
 from fournos.systems.miniclusters.health import cause, report_sidecars, survey
@@ -315,8 +317,10 @@ def _living(ctx: Context) -> Decision:
     if not start.leaving(ctx, now):
         ctx.draft.put(size=now)
     survey(ctx, job, target.refused, why.text)
-    wakes = [at for at in (until, why.look_at) if at is not None]
-    return ctx.decision((*made, *changes, *_labels(ctx)), wake_at=min(wakes, default=None))
+    held = held_pods(ctx)
+    freed = [Delete(POD, key_of(pod), uid_of(pod)) for pod, at in held if ctx.now >= at]
+    wakes = [at for at in (until, why.look_at, *(at for _, at in held if ctx.now < at)) if at is not None]
+    return ctx.decision((*made, *changes, *_labels(ctx), *freed), wake_at=min(wakes, default=None))
 
 
 def _make(ctx: Context, steps: tuple[Step, ...]) -> Decision:

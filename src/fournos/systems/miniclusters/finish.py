@@ -107,6 +107,24 @@ def end_of(ctx: Context, job: Obj) -> End | datetime | None:
     return _ended(code) if ctx.now >= until else until
 
 
+def held_pods(ctx: Context) -> tuple[tuple[Obj, datetime], ...]:
+    """Returns the pods whose Flux has failed while a container beside it runs on, each with when it may go.
+
+    Such a pod does not fail, so the Job's policies never act: no result, and no other pod. The pod is
+    deleted; what its Flux has ended with then counts for the Job.
+    """
+    held = []
+    for pod in ctx.pods:
+        ended = (runner(pod, ctx.name).get("state") or {}).get("terminated") or {}
+        if not ended.get("exitCode") or terminal(pod) or is_terminating(pod) or _all_ended(pod):
+            continue
+        if (ctx.spec.get("pod") or {}).get("restartPolicy") == "OnFailure":
+            continue  # the kubelet starts the container again
+        at = parse_time(ended["finishedAt"]) if ended.get("finishedAt") else ctx.now
+        held.append((pod, at + timedelta(seconds=ctx.settings.end_grace_sec)))
+    return tuple(held)
+
+
 def _all_ended(pod: Obj) -> bool:
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     return all("terminated" in (status.get("state") or {}) for status in statuses)

@@ -10,7 +10,7 @@ import pytest
 from fournos.engine.kube.resource import POD, SERVICE, Key
 from fournos.engine.runtime.decision import Absent, Decision, Facts, Present, SecretShape, Unknown
 from fournos.systems.miniclusters import names
-from fournos.systems.miniclusters.finish import End, end_of, finishing
+from fournos.systems.miniclusters.finish import End, end_of, finishing, held_pods
 from fournos.systems.miniclusters.health import broker_up, cause_of, failed_sidecars, survey
 from fournos.systems.miniclusters.start import claim, missing
 from fournos.systems.miniclusters.status import Context
@@ -61,6 +61,41 @@ def test_a_container_beside_flux_keeps_the_pod_for_a_while(code: int, again: int
     spec = {} if again is None else {"backoffLimit": again}
     end = end_of(ctx(lead, job=job(), **spec), job())
     assert end == (NOW + timedelta(seconds=20) if until else None)
+
+
+SIDE = {"name": "side", "state": {"running": {}}}
+
+
+def beside(index: int, code: int, phase: str = "Running", message: str = "", **more: Any) -> Any:
+    """A pod whose Flux has ended, and a container beside it has not."""
+    found = ended(index, code, phase, message, **more)
+    found["status"]["containerStatuses"].append(SIDE)
+    return found
+
+
+@pytest.mark.parametrize("code", [1, 127, 137, names.STOPPED])
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_container_beside_flux_does_not_hide_its_failure(index: int, code: int) -> None:
+    """Its pod would run for ever, and its Job would never see it."""
+    early, late = (beside(index, code, message="no flux here", ago=age) for age in (29, 30))
+    ((one, at),) = held_pods(ctx(early, job=job()))
+    assert (one, at) == (early, NOW + timedelta(seconds=1))
+    ((_, due),) = held_pods(ctx(late, job=job()))
+    assert due == NOW
+
+
+def test_what_the_kubelet_handles_is_left_alone() -> None:
+    going = beside(1, 1, ago=99)
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T12:00:00Z"
+    left = (beside(0, 0, ago=99), beside(1, 1, "Failed", ago=99), ended(1, 1, "Running", ago=99), going)
+    assert held_pods(ctx(*left, job=job())) == ()
+    assert held_pods(ctx(beside(1, 1, ago=99), job=job(), pod={"restartPolicy": "OnFailure"})) == ()
+
+
+def test_the_message_says_what_flux_has_failed_with() -> None:
+    one = ctx(beside(0, 127, message="the image has no flux", ago=3), job=job(size=1))
+    survey(one, job(size=1), "")
+    assert one.draft.message == "0 of 1 pods run, 0 are ready: the image has no flux"
 
 
 def test_an_end_without_a_time_is_one_of_now() -> None:

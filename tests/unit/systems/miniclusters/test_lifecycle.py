@@ -83,6 +83,23 @@ async def test_a_container_beside_flux_does_not_keep_it_from_ending() -> None:
     assert not server.list(JOB) and not server.list(POD)
 
 
+async def test_a_container_beside_flux_does_not_keep_the_pod_of_a_killed_broker() -> None:
+    before: list[str] = []
+
+    def killed(server: Server) -> None:
+        one = server.get(POD, Key(NS, "flux-1"))
+        before.append(one["metadata"]["uid"])
+        at = server.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        ended = {"terminated": {"exitCode": 137, "finishedAt": at}}
+        found = [{"name": "flux", "state": ended}, {"name": "beside", "state": {"running": {}}}]
+        status = {"containerStatuses": found, "conditions": [{"type": "Ready", "status": "False"}]}
+        server.patch(POD, key_of(one), {"status": status}, subresource="status")
+
+    server = (await run(story(killed))).server
+    assert server.get(POD, Key(NS, "flux-1"))["metadata"]["uid"] not in before
+    assert get(server)["status"]["phase"] == "Ready"
+
+
 async def test_a_kubelet_that_is_late_costs_no_logs() -> None:
     world = ends_with(0, late=True)
     server = (await run(story(world=world))).server
