@@ -7,7 +7,6 @@ import binascii
 from asyncio import to_thread
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import (
@@ -52,12 +51,6 @@ _DOCUMENTS: Final = select(documents.c.name, documents.c.data).where(
 )
 
 
-def find_run(connection: Connection, identity: Identity) -> Run | None:
-    statement = select(*rows.columns(connection.dialect.name)).where(*IDENTITY)
-    row = connection.execute(statement, rows.identity_columns(identity)).first()
-    return None if row is None else rows.run_of(row)
-
-
 def find_namespaces(connection: Connection) -> list[tuple[str, str]]:
     """Returns the name and the UID of each namespace that has runs, without reading the runs.
 
@@ -79,11 +72,6 @@ def find_number(connection: Connection, identity: Identity) -> int | None:
     return found
 
 
-def mark_of(connection: Connection, number: int) -> KeepMark | None:
-    found = connection.execute(_MARK, {"number": number}).first()
-    return None if found is None else KeepMark(*found)
-
-
 def documents_of(
     connection: Connection, number: int | None, wanted: Iterable[Document]
 ) -> dict[Document, Any]:
@@ -92,21 +80,6 @@ def documents_of(
         return {}
     found = connection.execute(_DOCUMENTS, {"number": number, "names": names})
     return {Document(name): unpack(data) for name, data in found}
-
-
-def open_runs(
-    connection: Connection, cluster: str, kind: str, *, after: int, limit: int
-) -> list[tuple[int, Run]]:
-    """Returns the open runs of a kind whose `runs.id` is above `after`, by that number."""
-    conditions = (
-        runs.c.cluster == indexed(cluster),
-        runs.c.kind == kind,
-        runs.c.closed_at.is_(None),
-        runs.c.id > after,
-    )
-    columns = rows.columns(connection.dialect.name)
-    statement = select(*columns).where(*conditions).order_by(runs.c.id).limit(limit)
-    return [(row.id, rows.run_of(row)) for row in connection.execute(statement)]
 
 
 FILTERS: Final = {
@@ -118,29 +91,6 @@ FILTERS: Final = {
     "kind": runs.c.kind,
 }
 """The filters with several values, over one column each."""
-
-
-def find_page(connection: Connection, query: Query) -> Page:
-    """Returns a page of the runs that match.  Raises StoreQueryError for a cursor that no page had."""
-    statement = page_statement(query, connection.dialect.name)
-    page = connection.execute(statement).all()
-    shown = tuple(map(rows.run_of, page[: query.filters.limit]))
-    if len(page) <= len(shown):
-        return Page(shown)
-    last = page[len(shown) - 1]
-    return Page(shown, _cursor_of(last.submitted_at, last.id))
-
-
-def find_detail(connection: Connection, query: Query, documents: Iterable[Document]) -> Detail | None:
-    """Returns the newest run that matches, with these documents."""
-    row = connection.execute(page_statement(query, connection.dialect.name)).first()
-    if row is None:
-        return None
-    return Detail(
-        rows.run_of(row),
-        documents_of(connection, row.id, documents),
-        mark_of(connection, row.id),
-    )
 
 
 def page_statement(query: Query, dialect: str) -> Select[Any]:
@@ -218,6 +168,7 @@ class HistoryStore:
         """`namespace_bytes`: most of the results, logs and artifacts of one namespace; 0: no limit."""
         self.database = database
         self.namespace_bytes = namespace_bytes
+        self._columns = columns(database.dialect)
 
     @classmethod
     async def open(
@@ -281,18 +232,34 @@ class HistoryStore:
 
     async def get(self, identity: Identity) -> Run | None:
         """Returns the run; None if there is none of this identity."""
-        return await self.read(lambda connection: find_run(connection, identity))
+        statement = select(*self._columns).where(runs.c.id == number_of(identity))
+        row = await self.read(lambda connection: connection.execute(statement).first())
+        return None if row is None else rows.run_of(row)
 
     async def find(self, query: Query) -> Page:
         """Returns a page of the runs that match, the newest submission first.
 
         Raises StoreQueryError for a cursor that no page had.
         """
-        return await self.read(lambda connection: find_page(connection, query))
+        page = await self.rows(page_statement(query, self.database.dialect))
+        shown = page[: query.filters.limit]
+        more = len(page) > len(shown)
+        cursor = _cursor_of(shown[-1].submitted_at, shown[-1].id) if more else ""
+        return Page(tuple(map(rows.run_of, shown)), cursor)
 
     async def detail(self, query: Query, documents: Iterable[Document] = ()) -> Detail | None:
         """Returns the newest run that matches, with these documents, in one read."""
-        return await self.read(lambda connection: find_detail(connection, query, documents))
+        statement = page_statement(query, self.database.dialect)
+
+        def read(connection: Connection) -> Detail | None:
+            row = connection.execute(statement).first()
+            if row is None:
+                return None
+            mark = connection.execute(_MARK, {"number": row.id}).first()
+            kept = None if mark is None else KeepMark(*mark)
+            return Detail(rows.run_of(row), documents_of(connection, row.id, documents), kept)
+
+        return await self.read(read)
 
     async def namespaces(self) -> list[tuple[str, str]]:
         """Returns the name and the UID of each namespace that has runs."""
@@ -320,15 +287,19 @@ class HistoryStore:
 
     async def open_runs(self, cluster: str, kind: str) -> AsyncIterator[Run]:
         """Yields the runs of a kind whose end is not known, in no particular order."""
+        still_open = (
+            runs.c.cluster == indexed(cluster),
+            runs.c.kind == kind,
+            runs.c.closed_at.is_(None),
+        )
+        statement = select(*self._columns).where(*still_open).order_by(runs.c.id).limit(_BATCH)
         last = 0
-        while True:
-            read = partial(open_runs, cluster=cluster, kind=kind, after=last, limit=_BATCH)
-            batch = await self.read(read)
-            for _, run in batch:
-                yield run
+        while batch := await self.rows(statement.where(runs.c.id > last)):
+            for row in batch:
+                yield rows.run_of(row)
             if len(batch) < _BATCH:
                 return
-            last, _ = batch[-1]
+            last = batch[-1].id
 
     async def keep(self, identity: Identity, on: bool, *, by: str, reason: str, now: datetime) -> bool:
         """Marks a run as one that never expires, or takes the mark away.  False: there is no such run."""
