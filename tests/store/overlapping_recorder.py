@@ -19,7 +19,7 @@ from typing import Any
 from fournos.engine.kube.resource import Key
 from fournos.history.alerts.announce import Announcer, Events, Webhook
 from fournos.history.alerts.news import News, NewsContext
-from fournos.history.artifacts import ArtifactLimits, Artifacts, UploadBusyError
+from fournos.history.artifacts import ArtifactLimits, Artifacts
 from fournos.history.blobs import Blobs, open_blobs
 from fournos.history.logs.collector import LogCollector
 from fournos.history.records import Identity, Record
@@ -88,24 +88,11 @@ async def files(store: HistoryStore, blobs: Blobs) -> None:
 
 
 async def send(artifacts: Artifacts, path: str, content: bytes) -> None:
-    """Sends as the client does: again while another receives it."""
-
     async def pieces() -> AsyncIterator[bytes]:
         yield content
 
-    while True:
-        try:
-            await artifacts.receive(
-                SHARED,
-                path,
-                pieces(),
-                size=len(content),
-                sha256=hashlib.sha256(content).hexdigest(),
-                now=at(1),
-            )
-            return
-        except UploadBusyError:
-            await asyncio.sleep(0.01)
+    digest = hashlib.sha256(content).hexdigest()
+    await artifacts.receive(SHARED, path, pieces(), size=len(content), sha256=digest, now=at(1))
 
 
 async def retention(store: HistoryStore, blobs: Blobs) -> None:
