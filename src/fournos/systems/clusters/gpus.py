@@ -368,7 +368,8 @@ def _failed(ctx: Context, error: str) -> None:
 
 def _mirror(ctx: Context, hardware: dict[str, Any]) -> None:
     """Copies the result to `spec.hardware`. It is written only if more than the time differs."""
-    there = (ctx.cluster.get("spec") or {}).get("hardware") or {}
+    there = (ctx.cluster.get("spec") or {}).get("hardware")
+    there = there if isinstance(there, Mapping) else {}
     names = ("gpus", "totalGPUs", "consecutiveFailures", "lastError")
     wanted = {name: hardware.get(name) for name in names}
     if {name: there.get(name) for name in names} != wanted:

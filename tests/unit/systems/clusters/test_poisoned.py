@@ -100,7 +100,7 @@ def bad_secret(server: Server) -> None:
 
 def bad_cluster(server: Server) -> None:
     meta = {"name": "bad", "namespace": HUB}
-    spec = {"kubeconfigSecret": 7, "ttl": "for ever", "owner": ["me"], "drain": "Perhaps"}
+    spec = {"hardware": "none", "kubeconfigSecret": 7, "ttl": "for ever", "owner": ["me"], "drain": "Perhaps"}
     server.create(FOURNOS_CLUSTER, {"metadata": meta, "spec": spec})
 
 
