@@ -121,9 +121,10 @@ class Frame:
 LONGEST_CELL: Final = 400
 """Characters of a text in a list; the page of the object has all of it."""
 
-_BREAKS: Final = re.compile(r"(?<=[-./@_:])(?=[^-./@_:])")
-_LONGEST_PART: Final = 24
-"""Characters: the width that a part of a name may force on a column."""
+_BREAKS: Final = re.compile(r"(?<=[-./@_:=,])(?=[^-./@_:=,\s])(?!(?<=[0-9].)[0-9])")
+"""After punctuation, and not within a number, a date or a time."""
+_LONG: Final = re.compile(r"\S{24}(?=\S)")
+"""The width that one word may force on a column."""
 
 
 class Renderer:
@@ -183,20 +184,17 @@ def or_dash(value: object) -> object:
     return value if value or value == 0 else NO_VALUE
 
 
-def cell(value: object) -> object:
+def cell(value: object, most: int = LONGEST_CELL) -> object:
     """Cuts a text for one of many rows: a page of a hundred must not grow with what each row holds."""
     text = str(or_dash(value))
-    return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def words(value: object) -> Markup:
-    """A name for one of many rows, which a line may break at its punctuation, and copies unbroken.
+def words(value: object, most: int = LONGEST_CELL) -> Markup:
+    """A text for one of many rows, which a line breaks between words and at punctuation, and copies unbroken.
 
-    A part that is longer than a narrow column still breaks anywhere, as all text does.
+    A word that is longer than a narrow column breaks where that is full.
     """
-    text = str(cell(value))
-    parts = [part for part in _BREAKS.split(text) if part]
-    broken = Markup("<wbr>").join(parts)
-    if len(parts) < 2 or max(map(len, parts)) > _LONGEST_PART:
-        return broken
-    return Markup('<span class="words">{}</span>').format(broken)
+    text = str(cell(value, most))
+    parts = [part for long in _BREAKS.split(text) for part in _LONG.sub(r"\g<0>\0", long).split("\0")]
+    return Markup("<wbr>").join(filter(None, parts))

@@ -55,9 +55,7 @@ async def shown(page: Page, asked: Call) -> str:
 
 def text(html: str) -> str:
     """Returns the text of HTML on one line."""
-    return re.sub(
-        r"\s+", " ", re.sub(r"<[^>]*>", " ", re.sub(r"<wbr>|</?span class=\"words\">", "", html))
-    ).strip()
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", re.sub(r"<wbr>", "", html))).strip()
 
 
 async def preview(api: Api, form: dict[str, str]) -> tuple[int, str]:
