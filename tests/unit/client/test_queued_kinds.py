@@ -20,7 +20,7 @@ async def test_queues_and_what_waits_in_them(client: AsyncClient, api: Api) -> N
     api.server.create(CLUSTER_QUEUE, {"metadata": {"name": "cq"}, "spec": {}})
     path = "clusterqueues/cq/pendingworkloads"
     visibility = ("visibility.kueue.x-k8s.io", "v1beta2", "PendingWorkload", path)
-    api.server.unserved.add(Resource(*visibility, namespaced=False))
+    api.server.unserved.add(Resource(*visibility, namespaced=False, by_offset=True))
     owner = {"kind": "PipelineRun", "name": "run", "uid": "r", "controller": True}
     meta = {"name": "pipelinerun-run", "namespace": NS, "ownerReferences": [owner]}
     api.server.create(WORKLOAD, {"metadata": meta, "spec": {"queueName": "team"}})
