@@ -12,7 +12,7 @@ from fournos.cli.command import Cli, CliSession
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.find import NamesArgument, find_job
 from fournos.client.jobs import AsyncJob
-from fournos.insight.jobs import HoldVerdict, StopVerdict
+from fournos.insight.jobs import JobChange
 from fournos.insight.values import count, spec_of
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -72,7 +72,7 @@ async def release(cli: Cli, names: NamesArgument) -> int:
 
 
 async def _changed(
-    cli: Cli, jobs: Sequence[AsyncJob], change: Callable[[AsyncJob], Awaitable[StopVerdict | HoldVerdict]]
+    cli: Cli, jobs: Sequence[AsyncJob], change: Callable[[AsyncJob], Awaitable[JobChange]]
 ) -> int:
     """Changes each job and says what was done; the exit code shows whether one had ended."""
     worst = Exit.OK

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import Phase
@@ -31,7 +31,7 @@ from fournos.engine.kube.errors import KubeError
 from fournos.engine.kube.resource import Obj
 from fournos.insight.children import Children, Task, children, tasks
 from fournos.insight.failure import WantedLogs
-from fournos.insight.jobs import HoldVerdict, StopVerdict, decide_hold, decide_release, decide_stop
+from fournos.insight.jobs import JobChange, decide_hold, decide_release, decide_stop
 from fournos.insight.values import status_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from fournos.insight.explanation import Explanation
 
 
-D = TypeVar("D", StopVerdict, HoldVerdict)
 _EXPLAINED: Final = 5.0
 """Seconds that an explanation may take after a timeout."""
 
@@ -170,30 +169,31 @@ class AsyncJob(AsyncWork, JobView):
     # --- changing ------------------------------------------------------------------------------------
 
     @typed
-    async def stop(self, *, now: bool = False) -> StopVerdict:
+    async def stop(self, *, now: bool = False) -> JobChange:
         """Stops the job.  Its finally tasks still run, unless `now`.  An ended job is not changed."""
         return await self._decided(lambda: decide_stop(self._raw, now=now, clock=self._client.now()))
 
     @typed
-    async def hold(self) -> HoldVerdict:
+    async def hold(self) -> JobChange:
         """Takes the job out of the queue until `release`; a run that is under way is stopped first."""
         return await self._decided(lambda: decide_hold(self._raw, clock=self._client.now()))
 
     @typed
-    async def release(self) -> HoldVerdict:
+    async def release(self) -> JobChange:
         """Queues a held job again."""
         return await self._decided(lambda: decide_release(self._raw, clock=self._client.now()))
 
-    async def _decided(self, decide: Callable[[], D]) -> D:
+    async def _decided(self, decide: Callable[[], JobChange]) -> JobChange:
         """Applies the change of a decision about the job as it is read now, and returns the decision."""
-        verdicts: list[D] = []
+        decided: list[JobChange] = []
 
         def change() -> Obj | None:
-            verdicts.append(decide())
-            return verdicts[-1].change
+            decided.append(decide())
+            spec = decided[-1].spec
+            return None if spec is None else {"spec": spec}
 
         await self._patch(change)
-        return verdicts[-1]
+        return decided[-1]
 
     @typed
     async def retry(self, paths: Mapping[str, Any] | None = None, /, **changes: Any) -> AsyncJob:

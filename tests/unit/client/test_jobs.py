@@ -228,7 +228,7 @@ async def test_explain_and_tasks(client: AsyncClient, api: Api, job: AsyncJob) -
 async def test_stopping_is_bound_to_this_job(api: Api, job: AsyncJob) -> None:
     api.set("one", "Running")
     verdict = await job.stop()
-    assert (verdict.ended, verdict.shutdown, job.raw["spec"]["shutdown"]) == (False, "Stop", "Stop")
+    assert (verdict.ended, verdict.spec, job.raw["spec"]["shutdown"]) == (False, {"shutdown": "Stop"}, "Stop")
     assert "already (Stop)" in (await job.stop()).message
     await job.stop(now=True)
     assert api.job("one")["spec"]["shutdown"] == "Terminate"

@@ -18,7 +18,7 @@ from fournos.history.estimates import Typical, sentence
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import gather as gather_facts
 from fournos.insight.failure import Failure
-from fournos.insight.jobs import HoldVerdict, cluster_of
+from fournos.insight.jobs import JobChange, cluster_of
 from fournos.insight.manifests import dump
 from fournos.insight.queues import KINDS
 from fournos.insight.quota import rows as quota_rows
@@ -187,7 +187,7 @@ async def unhold(call: Call, form: Mapping[str, str]) -> Done:
 
 
 async def _suspended(
-    call: Call, form: Mapping[str, str], act: Callable[[AsyncJob], Awaitable[HoldVerdict]]
+    call: Call, form: Mapping[str, str], act: Callable[[AsyncJob], Awaitable[JobChange]]
 ) -> Done:
     about, job = await _live(call, form)
     verdict = await act(job)
