@@ -7,6 +7,7 @@ import gzip
 import io
 import logging
 import zlib
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,8 @@ TAIL: Final = 64 * 1024
 """Bytes that are stored of the end of a log that is truncated."""
 AT_ONCE: Final = 8
 """Logs that are read at once."""
+OF_EACH: Final = 4
+"""Those of one namespace: others do not wait behind all that it has."""
 SILENT: Final = 60.0
 """Seconds for which the API server may send nothing of a log."""
 _TRIES: Final = 5
@@ -132,6 +135,8 @@ class LogCollector:
         self._most = most
         self._finished = finished
         self._room = asyncio.Semaphore(AT_ONCE)
+        self._rooms: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(OF_EACH))
+        """By namespace."""
         self._runs: dict[str, _Run] = {}
         self._done: set[tuple[str, str]] = set()
 
@@ -180,7 +185,7 @@ class LogCollector:
             while run.waiting:
                 container = next(iter(run.waiting.values()))
                 try:
-                    async with self._room:
+                    async with self._rooms[identity.namespace], self._room:
                         await self._store(identity, container, server)
                 except (NotFoundError, ForbiddenError) as error:
                     log.info("the log of %s cannot be read: %s", container.pod, error.message)
@@ -193,13 +198,13 @@ class LogCollector:
                         log.warning("the log of %s is not stored yet: %s", container.pod, error)
                         await asyncio.sleep(backoff.next())
                         continue
+                except Exception:  # one log must not keep the others of the run
+                    log.exception("the log of %s is not stored", container.pod)
                 del run.waiting[container.id]
                 run.done.add(container.id)
                 self._done.add(container.id)
                 refused = 0
                 backoff.reset()
-        except Exception:
-            log.exception("the logs of %s are not stored", run.key)
         finally:
             run.task = None
         self._finished(run.key)

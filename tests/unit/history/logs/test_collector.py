@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ import pytest
 from fournos.engine.kube.errors import ForbiddenError, InvalidError, NotFoundError, ServerError
 from fournos.engine.kube.resource import Key
 from fournos.history.logs import collector
-from fournos.history.logs.collector import TAIL, LogCollector, MaskedText, lines_of, masked_text
+from fournos.history.logs.collector import AT_ONCE, TAIL, LogCollector, MaskedText, lines_of, masked_text
 from fournos.history.logs.stored import ContainerLog
+from fournos.history.records import Identity
 from fournos.history.store.database import StoreUnavailableError
 from tests.unit.history.logs.stage import KEY, RUN, Kubelet, MemoryBlobs, MemoryRows, container
 
@@ -166,6 +168,30 @@ async def test_one_that_cannot_be_read_in_time_is_tried_again(
     monkeypatch.setattr(stage.kubelet, "log_stream", hangs)
     await stage.store(one)
     assert stage.text(one) == "x\n" and asked == 2
+
+
+async def test_a_log_that_cannot_be_stored_takes_no_other_with_it(stage: Stage) -> None:
+    bad, good = container("step-bad"), container("step-good")
+    for one in (bad, good):
+        stage.kubelet.print(one, "x")
+    stage.rows.errors.append(ValueError("a fault of ours"))
+    await stage.store(bad, good)
+    assert set(stage.rows.stored) == {good.id}
+    assert stage.collector.stored(RUN.uid) == {bad.id, good.id}, "nothing waits for it"
+
+
+async def test_the_logs_of_one_namespace_leave_room_for_others(stage: Stage) -> None:
+    """Those of many of its runs come slowly."""
+    slow: Any = SimpleNamespace(log_stream=lambda *_, **__: asyncio.Event().wait())
+    for number in range(AT_ONCE + 1):
+        run = Identity("here", "slow", f"uid-{number + 10}")
+        stage.collector.store(Key("slow", f"job-{number}"), run, [container(pod=f"p-{number}")], slow)
+    await asyncio.sleep(1)
+    one = container()
+    stage.kubelet.print(one, "x")
+    stage.collector.store(KEY, RUN, [one], stage.kubelet)  # type: ignore[arg-type]
+    await asyncio.sleep(5)
+    assert set(stage.rows.stored) == {one.id}
 
 
 async def test_a_run_that_is_gone_is_forgotten(stage: Stage) -> None:
