@@ -53,16 +53,13 @@ class Kubectl:
         self.run("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text, limit=limit)
 
     def accepts(self, text: str) -> bool:
-        """True if the API server and its webhooks accept a dry-run creation of the objects of `text`."""
-        tried = self.run("create", "--dry-run=server", "-f", "-", stdin=text, limit=30, check=False)
-        return tried.returncode == 0
+        """Raises CommandFailedError if the API server or a webhook refuses a dry-run creation."""
+        self.run("create", "--dry-run=server", "-f", "-", stdin=text, limit=30)
+        return True
 
     def deployments_available(self, namespace: str) -> bool:
         """True if `namespace` has Deployments and all are available at their newest generation."""
-        try:
-            items = self.json("-n", namespace, "get", "deployments", limit=20)["items"]
-        except CommandFailedError:
-            return False
+        items = self.json("-n", namespace, "get", "deployments", limit=20)["items"]
         return bool(items) and all(rolled_out(item) for item in items)
 
 

@@ -17,7 +17,8 @@ from devcluster import archive, cli, pki, shell, state, system
 from devcluster.archive import Recipe
 from devcluster.cluster import start
 from devcluster.errors import CommandFailedError, ComponentFailedError, DevclusterError, NotSupportedError
-from devcluster.kubectl import await_established, wait_until
+from devcluster.install import await_webhook
+from devcluster.kubectl import Kubectl, await_established, wait_until
 from devcluster.progress import Progress
 from devcluster.spec import ClusterSpec
 
@@ -168,6 +169,14 @@ def test_definitions_are_waited_for_until_the_discovery_has_them(tmp_path: Path)
     program.chmod(0o755)
     await_established([str(program)], limit=30)
     assert (tmp_path / "api-resources").read_text().count("\n") == 3
+
+
+def test_what_a_webhook_answers_is_shown_when_its_part_does_not_accept_objects(tmp_path: Path) -> None:
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text("#!/bin/sh\necho 'no route to host: https://kueue-webhook' >&2\nexit 1\n")
+    kubectl.chmod(0o755)
+    with pytest.raises(DevclusterError, match="no route to host: https://kueue-webhook"):
+        await_webhook(Kubectl([str(kubectl)], tmp_path / "config"), "kueue", limit=0)
 
 
 def test_a_wait_ends_early_when_something_died() -> None:
