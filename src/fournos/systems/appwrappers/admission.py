@@ -32,6 +32,7 @@ from fournos.systems.appwrappers.kinds import (
     PodSetSpec,
     infer,
     resource_of,
+    section,
     wrapped_kind,
 )
 from fournos.systems.appwrappers.rules import RULES
@@ -285,9 +286,3 @@ def changes(old: Obj, new: Obj) -> Iterator[Violation]:
         values = [(appwrapper["metadata"].get("labels") or {}).get(label) for appwrapper in (old, new)]
         if values[0] != values[1]:
             yield Violation(f"metadata.labels[{label}]", "attempt to change immutable field", "user-fixed")
-
-
-def section(obj: Any, name: str) -> Mapping[str, Any]:
-    """Returns the section; {} if there is none."""
-    found = obj.get(name) if isinstance(obj, Mapping) else None
-    return found if isinstance(found, Mapping) else {}

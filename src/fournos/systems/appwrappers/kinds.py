@@ -38,7 +38,7 @@ _RUN_PODS: Final = tuple(RUN_POD_TEMPLATE.split("."))
 
 def run_pod(template: Obj) -> Obj:
     """Returns a pod template with all that a PipelineRun requests. Raises ValueError with a remedy."""
-    annotations, pods = _section(template, "metadata", "annotations"), _section(template, *_RUN_PODS)
+    annotations, pods = section(template, "metadata", "annotations"), section(template, *_RUN_PODS)
     text = annotations.get(REQUESTS_ANNOTATION)
     try:
         requests = parse_requests(str(text)) if text is not None else {}
@@ -58,9 +58,9 @@ def place_run(body: Obj, info: PodSetInfo) -> Obj:
     if info.scheduling_gates:
         raise PodSetInfoError("a topology was assigned, which the pods of a PipelineRun cannot follow")
     for name, wanted in (("labels", info.labels), ("annotations", info.annotations)):
-        if marks := union(name[:-1], _section(body, "metadata", name), wanted):
+        if marks := union(name[:-1], section(body, "metadata", name), wanted):
             body = _with(body, marks, "metadata", name)
-    pods = _section(body, *_RUN_PODS)
+    pods = section(body, *_RUN_PODS)
     found = {
         "nodeSelector": union("nodeSelector", pods.get("nodeSelector"), info.node_selector),
         "tolerations": distinct(pods.get("tolerations"), info.tolerations),
@@ -69,7 +69,7 @@ def place_run(body: Obj, info: PodSetInfo) -> Obj:
     return _with(body, placed, *_RUN_PODS) if placed else body
 
 
-def _section(obj: Any, *names: str) -> Mapping[str, Any]:
+def section(obj: Any, *names: str) -> Mapping[str, Any]:
     """Returns the section; {} if there is none."""
     for name in names:
         obj = obj.get(name) if isinstance(obj, Mapping) else None
@@ -128,10 +128,10 @@ class WrappedKind:
 
     def kueue_counts(self, template: Obj) -> bool:
         """True if Kueue's own inference finds the pod sets of this template, with the right numbers."""
-        spec = _section(template, "spec")
-        groups = (spec.get("workerGroupSpecs"), _section(spec, "rayClusterSpec").get("workerGroupSpecs"))
+        spec = section(template, "spec")
+        groups = (spec.get("workerGroupSpecs"), section(spec, "rayClusterSpec").get("workerGroupSpecs"))
         listed = [group for found in groups if isinstance(found, list) for group in found]
-        return self.kueue_infers and not any(_section(group).get(_HOSTS, 1) != 1 for group in listed)
+        return self.kueue_infers and not any(section(group).get(_HOSTS, 1) != 1 for group in listed)
 
     @property
     def documents_pod_sets(self) -> bool:
@@ -188,13 +188,13 @@ def _job_set(template: Obj) -> Iterator[PodSetSpec]:
         yield PodSetSpec(f"template.spec.replicatedJobs[{i}].template.spec.template", pods, hints)
 
 
-def _by_role(section: str, roles: tuple[str, ...], hints: Mapping[str, str]) -> Infer:
+def _by_role(specs_field: str, roles: tuple[str, ...], hints: Mapping[str, str]) -> Infer:
     def infer(template: Obj) -> Iterator[PodSetSpec]:
-        specs = _part(template, "template", "spec", section)
+        specs = _part(template, "template", "spec", specs_field)
         for role in roles:
             if role in specs:
-                replicas = _number(specs[role].get("replicas"), 1, f"{section}.{role}.replicas")
-                yield PodSetSpec(f"template.spec.{section}.{role}.template", replicas, hints)
+                replicas = _number(specs[role].get("replicas"), 1, f"{specs_field}.{role}.replicas")
+                yield PodSetSpec(f"template.spec.{specs_field}.{role}.template", replicas, hints)
 
     return infer
 

@@ -24,9 +24,9 @@ from fournos.engine.runtime.part import Part, Running, Wake, WebhookManifest
 from fournos.engine.runtime.webhook.registration import Service
 from fournos.engine.runtime.webhook.review import Request, Review, Webhook
 from fournos.systems.appwrappers import names
-from fournos.systems.appwrappers.admission import review, section
+from fournos.systems.appwrappers.admission import review
 from fournos.systems.appwrappers.decide import decide
-from fournos.systems.appwrappers.kinds import InferenceError, infer, wrapped_kind
+from fournos.systems.appwrappers.kinds import InferenceError, infer, section, wrapped_kind
 from fournos.systems.appwrappers.metrics import count_phase, report
 from fournos.systems.appwrappers.observe import Observer, follow, watches
 from fournos.systems.appwrappers.rules import RULES
