@@ -92,7 +92,7 @@ async def _explain_job(cli: Cli, session: CliSession, name: str) -> None:
         if estimate is not None:
             estimate.cancel()
     explanation = explain(facts, cli.world.now())
-    elsewhere = await _elsewhere(cli, session, facts.workload)
+    elsewhere = await dispatch.elsewhere(session.manager, facts.workload)
     if cli.output.structured:
         data = as_data(job, explanation) | elsewhere
         cli.output.data(data if predicted is None else data | {"estimate": api_data(predicted)})
@@ -131,7 +131,7 @@ async def _explain_queued(cli: Cli, session: CliSession, kind: str, name: str) -
     obj = await find_one(session, resource, name, command=f"kubectl get {resource}", what=resource.kind)
     found = await frameworks.gather(session.api, framework, obj)
     explanation = frameworks.explain(found)
-    elsewhere = await _elsewhere(cli, session, found.workload)
+    elsewhere = await dispatch.elsewhere(session.manager, found.workload)
     shown = {**obj, "status": {"phase": frameworks.phase(found)}}
     if cli.output.structured:
         cli.output.data(as_data(shown, explanation) | elsewhere)
@@ -149,34 +149,13 @@ async def _explain_dispatched(cli: Cli, session: CliSession, name: str, queued: 
         raise MissingError(
             missing.message, fix=f"known kinds: {known}; others where a worker runs them"
         ) from None
-    elsewhere = await _elsewhere(cli, session, workload)
+    elsewhere = await dispatch.elsewhere(session.manager, workload)
     if not elsewhere:
         dispatch.dispatch_of(workload, {})
     if cli.output.structured:
         cli.output.data({"name": name, "namespace": session.namespace} | elsewhere)
     else:
         cli.output.lines([Text(dispatch.job_name(workload), "bold"), *_elsewhere_view(elsewhere)])
-
-
-async def _elsewhere(cli: Cli, session: CliSession, workload: Obj | None) -> dict[str, dict[str, str]]:
-    """Returns what is known of a Workload that goes to a worker, here and on each worker that was asked."""
-    if workload is None or not status_of(workload).get("admissionChecks"):
-        return {}
-    checks = await dispatch.checks_by_name(session.api)
-    entry = dispatch.entry_of(workload, checks)
-    if not entry:
-        return {}
-    manager = dispatch.ManagerCluster(session.api, cli.world.dial, cli.world.now)
-    return {
-        "here": {
-            "State": dispatch.state_of(workload, entry),
-            **dict(dispatch.here(workload, entry, checks[entry["name"]])),
-        },
-        "workers": {
-            worker: await dispatch.state_there(manager, worker, workload)
-            for worker in dispatch.asked(workload)
-        },
-    }
 
 
 def _elsewhere_view(elsewhere: dict[str, dict[str, str]]) -> list[Text]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +27,7 @@ from fournos.insight.values import frame
 if TYPE_CHECKING:
     from fournos.client.history import AsyncHistory
     from fournos.engine.kube.probe import ClusterApi
-    from fournos.insight.dispatch import Dial
+    from fournos.insight.dispatch import Dial, ManagerCluster
 
 V = TypeVar("V", bound=View)
 W = TypeVar("W", bound=View)
@@ -158,12 +158,12 @@ class ClientConnection:
 
         return AsyncHistory(self.api, self.namespace, patience=self._patience)
 
-    def _on_worker(self, job: Obj) -> AbstractAsyncContextManager[tuple[ClusterApi, Obj]]:
-        """Connects to the worker of a dispatched job, to read logs; see `fournos.insight.dispatch`."""
-        from fournos.insight.dispatch import ManagerCluster, on_worker
+    @property
+    def manager(self) -> ManagerCluster:
+        """This cluster as MultiKueue's manager, to read what workers have."""
+        from fournos.insight.dispatch import ManagerCluster
 
-        namespace = source.kueue_namespace()
-        return on_worker(ManagerCluster(self.api, self.dial, self.now, namespace), job)
+        return ManagerCluster(self.api, self.dial, self.now, source.kueue_namespace())
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} namespace={self.namespace!r} owner={self.owner!r}>"

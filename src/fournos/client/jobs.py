@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from fournos.api.kinds import FOURNOS_JOB
@@ -129,13 +129,21 @@ class AsyncJob(AsyncWork, JobView):
 
     @typed
     async def explain(self) -> Explanation:
-        """Explains why the job waits, what it does or how it ended, and what to do."""
+        """Explains why the job waits, what it does or how it ended, and what to do.
+
+        Of a job that goes to a worker also where it stands there.
+        """
+        from fournos.insight.dispatch import elsewhere
         from fournos.insight.facts import gather
         from fournos.insight.reasons import explain
 
         await self.refresh()
         facts = await gather(self._client.api, self._raw, queue=self._client.queue_name)
-        return explain(facts, self._client.now())
+        explanation = explain(facts, self._client.now())
+        places = await elsewhere(self._client.manager, facts.workload)
+        lines = [f"{label}: {text}" for label, text in places.get("here", {}).items()]
+        lines += [f"on {worker}: {text}" for worker, text in places.get("workers", {}).items()]
+        return replace(explanation, because=(*explanation.because, *lines))
 
     async def _verdict(self) -> str:
         with suppress(FournosError, KubeError, TimeoutError):

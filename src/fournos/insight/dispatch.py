@@ -34,8 +34,8 @@ PENDING: Final = "Pending"
 EVICTED: Final = "Evicted"
 
 CONTROLLERS: Final = {
-    MULTIKUEUE: ("Kueue's", "Kueue's adapter", "is Kueue running, with MultiKueue on?"),
-    CONTROLLER: ("ours", "our adapter", "start it: fournos run --enable multikueue"),
+    MULTIKUEUE: ("Kueue's adapter", "is Kueue running, with MultiKueue on?"),
+    CONTROLLER: ("our adapter", "start it: fournos run --enable multikueue"),
 }
 
 
@@ -44,8 +44,6 @@ class DispatchCheck:
     """An AdmissionCheck that dispatches jobs to workers."""
 
     name: str
-    adapter: str
-    """ "Kueue's" or "ours"."""
     whose: str
     """ "Kueue's adapter" or "our adapter"."""
     start: str
@@ -207,7 +205,22 @@ async def worker(manager: ManagerCluster, name: str) -> AsyncIterator[ClusterApi
         yield api
 
 
-async def state_there(manager: ManagerCluster, name: str, workload: Obj) -> str:
+async def elsewhere(manager: ManagerCluster, workload: Obj | None) -> dict[str, dict[str, str]]:
+    """Returns where a Workload that goes to a worker stands, `here` and on the `workers` that were asked.
+
+    Empty for one that no AdmissionCheck of MultiKueue dispatches.
+    """
+    if workload is None or not status_of(workload).get("admissionChecks"):
+        return {}
+    checks = await checks_by_name(manager.api)
+    if not (entry := entry_of(workload, checks)):
+        return {}
+    facts = {"State": state_of(workload, entry), **dict(here(workload, entry, checks[entry["name"]]))}
+    workers = {name: await _state_there(manager, name, workload) for name in asked(workload)}
+    return {"here": facts, "workers": workers}
+
+
+async def _state_there(manager: ManagerCluster, name: str, workload: Obj) -> str:
     """Returns the state of the Workload's copy on the worker, or why the worker cannot be read."""
     try:
         async with worker(manager, name) as api:

@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 from fournos.api.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.cli.app import build
 from fournos.cli.command import Root, World
+from fournos.client import AsyncClient
 from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError
 from fournos.engine.kube.resource import (
     NAMESPACE,
@@ -146,6 +147,13 @@ def test_a_dispatched_fournosjob_is_explained_with_its_worker(fleet: Fleet) -> N
     taken["metadata"]["labels"] = {"fournos.dev/job-name": "one"}
     fleet.api.add(WORKLOAD, taken)
     assert "it has nothing of it yet" in fleet("explain", "one").stdout
+
+    async def explained() -> tuple[str, ...]:
+        client = AsyncClient(api=cast(Any, fleet.api), namespace=NS)
+        client.dial = fleet._dial
+        return (await (await client.job("one")).explain()).because
+
+    assert "on w1: it has nothing of it yet; see: fournos doctor" in asyncio.run(explained())
 
 
 def workers(fleet: Fleet) -> dict[str, tuple[str, str]]:
