@@ -221,10 +221,6 @@ class Reviewer:
         self._token_room = asyncio.Semaphore(TOKENS_AT_ONCE)
         self._asking: dict[Hashable, asyncio.Task[Any]] = {}
 
-    def known(self, token: str) -> bool:
-        """True if `user` answers without a request."""
-        return self._users.get(_digest(token)) is not None
-
     async def user(self, token: str) -> User | None:
         """Returns the user of a token; None: it is not valid in this cluster.
 
