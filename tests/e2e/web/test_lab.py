@@ -39,6 +39,36 @@ def test_times_are_relative_or_in_utc(stage: Staged, browser: Browser, open_tab:
     assert "ago" in submitted.inner_text()
 
 
+_BROKEN = """() => {
+  const broken = [], range = document.createRange();
+  const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const node = texts.currentNode;
+    if (!node.parentElement.closest("td, th") || node.parentElement.closest(".pairs, pre")) continue;
+    for (const word of node.data.matchAll(/[^\\s]{1,24}/g)) {
+      range.setStart(node, word.index);
+      range.setEnd(node, word.index + word[0].length);
+      const lines = new Set([...range.getClientRects()].map((one) => Math.round(one.top)));
+      if (lines.size > 1) broken.push(word[0]);
+    }
+  }
+  return broken;
+}"""
+"""The pieces of texts in tables that stand on two lines; what may break is in a piece of its own."""
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/queue", "/jobs", "/benchmarks", f"/jobs/{NS}/{NIGHTLY}", "/schedules"]
+)
+def test_no_number_and_no_word_breaks_in_its_middle(
+    path: str, stage: Staged, browser: Browser, open_tab: OpenTab
+) -> None:
+    tab = open_tab(path, served=stage.served(browser))
+    for width in (1280, 1024):
+        tab.page.set_viewport_size({"width": width, "height": 800})
+        assert tab.page.evaluate(_BROKEN) == []
+
+
 def test_a_regression_is_acknowledged_and_withdrawn(
     stage: Staged, browser: Browser, open_tab: OpenTab
 ) -> None:
