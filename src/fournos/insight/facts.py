@@ -48,6 +48,18 @@ class Line(tuple[Waiting, ...]):
         return tuple(str(waiting.key) for waiting in self)
 
 
+class Holders(tuple[Obj, ...]):
+    """Jobs that occupy clusters, the oldest first."""
+
+    @cached_property
+    def by_cluster(self) -> dict[str, list[int]]:
+        """Cluster → the places of the jobs that occupy it."""
+        places: dict[str, list[int]] = {}
+        for place, job in enumerate(self):
+            places.setdefault(str(status_of(job).get("cluster")), []).append(place)
+        return places
+
+
 @dataclass(frozen=True, slots=True)
 class WaitFacts:
     """Everything that can explain why a job waits.  A KubeError stands in place of an unreadable object."""
@@ -85,7 +97,12 @@ class WaitFacts:
 
     def holders_on(self, clusters: tuple[str, ...]) -> tuple[Obj, ...]:
         """The holders on these clusters; all of them without any cluster."""
-        return tuple(one for one in self.holders if not clusters or status_of(one).get("cluster") in clusters)
+        if not clusters:
+            return self.holders
+        # Many jobs that wait ask the same holders: they are indexed once.
+        holders = self.holders if isinstance(self.holders, Holders) else Holders(self.holders)
+        places = sorted(place for cluster in clusters for place in holders.by_cluster.get(cluster, ()))
+        return tuple(holders[place] for place in places)
 
     def quota(self, workload: Obj) -> Quota:
         """Compares a Workload with the quota of the ClusterQueue, which is known."""
@@ -181,10 +198,10 @@ async def _holders(source: Source, job: Obj) -> tuple[Obj, ...]:
     return without(holders_among(jobs), job)
 
 
-def holders_among(jobs: Iterable[Obj]) -> tuple[Obj, ...]:
+def holders_among(jobs: Iterable[Obj]) -> Holders:
     """The jobs that occupy clusters, the oldest first."""
     found = (job for job in jobs if phase_of(job) in HOLDING and status_of(job).get("cluster"))
-    return tuple(sorted(found, key=born))
+    return Holders(sorted(found, key=born))
 
 
 def born(obj: Obj) -> tuple[str, Key]:

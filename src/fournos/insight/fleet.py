@@ -210,11 +210,18 @@ def fleet(
 
     `kueue`: the clusters of the quota.  They are shown where no FournosCluster describes them.
     """
-    holders = sorted((job for job in jobs if _holds(job)), key=lambda job: (_since(job), key_of(job)))
-    holding: dict[str, list[Obj]] = {}
-    for job in holders:
-        holding.setdefault(str(status_of(job).get("cluster") or ""), []).append(job)
-    waiting = {key_of(job): job for job in jobs if _waits(job)}
+    holders, waiting = [], {}
+    for job in jobs:
+        phase = phase_of(job)
+        if phase in HOLDING:
+            holders.append(job)
+        elif phase not in TERMINAL:  # it has neither a cluster nor an end
+            waiting[key_of(job)] = job
+    holders.sort(key=lambda job: (_since(job), key_of(job)))
+    running = tuple(map(_job, holders))
+    holding: dict[str, list[tuple[Obj, JobLine]]] = {}
+    for job, line in zip(holders, running, strict=True):
+        holding.setdefault(str(status_of(job).get("cluster") or ""), []).append((job, line))
     placed = {
         key: (entry, waiting[key])
         for entry in queued
@@ -232,19 +239,11 @@ def fleet(
         cards[name_of(cluster)] = judged(partial(_card, here=here), cluster, partial(_broken_card, cluster))
     return Fleet(
         tuple(cards[name] for name in sorted(cards, key=_natural)),
-        tuple(map(_job, holders)),
+        running,
         shown,
         left_out=len(waiting) - len(shown),
         held=sum(map(_suspended, waiting.values())),
     )
-
-
-_SETTLED: Final = HOLDING | TERMINAL
-
-
-def _waits(job: Obj) -> bool:
-    """True if the job has neither a cluster nor an end."""
-    return phase_of(job) not in _SETTLED
 
 
 def _suspended(job: Obj) -> bool:
@@ -286,8 +285,9 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
-def _kueue_card(cluster: KueueCluster, here: Sequence[Obj]) -> ClusterCard:
-    """`here`: the jobs that hold it; an exclusive one is the lock of a cluster without a FournosCluster."""
+def _kueue_card(cluster: KueueCluster, holding: Sequence[tuple[Obj, JobLine]]) -> ClusterCard:
+    """`holding`: the jobs that hold it; an exclusive one is the lock where no FournosCluster is."""
+    here = [job for job, _ in holding]
     owner = next((str(spec_of(job).get("owner") or "") for job in here if _exclusive(job)), "")
     return ClusterCard(
         namespace="",
@@ -298,7 +298,7 @@ def _kueue_card(cluster: KueueCluster, here: Sequence[Obj]) -> ClusterCard:
         lock=ClusterLock("Held", owner, _since(here[0]), "", (), ()) if owner else None,
         drain="",
         gpus=_gpus(cluster.gpus, here),
-        running=tuple(map(_job, here)),
+        running=tuple(line for _, line in holding),
     )
 
 
@@ -306,7 +306,7 @@ def _broken_card(cluster: Obj, problem: str) -> ClusterCard:
     return ClusterCard(*key_of(cluster), "Unknown", problem, "", None, "", (), ())
 
 
-def _card(cluster: Obj, here: Sequence[Obj]) -> ClusterCard:
+def _card(cluster: Obj, here: Sequence[tuple[Obj, JobLine]]) -> ClusterCard:
     status = status_of(cluster)
     connection, hardware = status.get("connection") or {}, status.get("hardware") or {}
     return ClusterCard(
@@ -317,8 +317,8 @@ def _card(cluster: Obj, here: Sequence[Obj]) -> ClusterCard:
         version=str(connection.get("version") or ""),
         lock=_lock(cluster),
         drain=_drain(cluster),
-        gpus=_gpus(gpus_of(cluster), here),
-        running=tuple(map(_job, here)),
+        gpus=_gpus(gpus_of(cluster), [job for job, _ in here]),
+        running=tuple(line for _, line in here),
     )
 
 

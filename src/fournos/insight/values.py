@@ -35,15 +35,13 @@ def is_terminal(job: Obj) -> bool:
 
 
 def spec_of(job: Obj) -> Mapping[str, Any]:
-    return _map(job.get("spec"))
+    spec = job.get("spec")
+    return spec if isinstance(spec, dict) else {}
 
 
 def status_of(job: Obj) -> Mapping[str, Any]:
-    return _map(job.get("status"))
-
-
-def _map(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
+    status = job.get("status")
+    return status if isinstance(status, dict) else {}
 
 
 def conditions_of(obj: Obj) -> list[Mapping[str, Any]]:
