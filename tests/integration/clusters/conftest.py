@@ -16,7 +16,7 @@ from fournos.engine.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_F
 from tests.integration.conftest import Server
 from tests.integration.jobs.operator import Operator
 from tests.integration.stage import Stage
-from tests.waiting import LIMIT, Message, seconds_until
+from tests.waiting import LIMIT, Message
 
 SLOT = "fournos/cluster-slot"
 
@@ -84,12 +84,6 @@ class ClusterStage(Stage):
 
     async def until(self, look: Callable[[], Any], message: Message, *, limit: float = LIMIT) -> Any:
         return await super().until(look, message, limit=limit)
-
-    async def seconds_until(
-        self, look: Callable[[], Any], message: Message, *, limit: float = LIMIT
-    ) -> float:
-        """Waits as `until` does and returns how long it took."""
-        return await seconds_until(look, message, limit=limit, report=self.logs)
 
     def logs(self) -> str:
         """Returns the end of the operator's log."""

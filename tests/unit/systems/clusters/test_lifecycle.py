@@ -275,24 +275,6 @@ async def test_a_lock_behind_jobs_is_requested_and_names_them() -> None:
     assert server.get(WORKLOAD, LOCK)["spec"]["priority"] < 0
 
 
-async def test_a_ttl_is_counted_from_the_first_sight_of_the_owner_and_clears_it_once() -> None:
-    done = await run(STORIES["lock expires"])
-    found = cluster(done.server)
-    assert found["spec"]["owner"] == "" and "lock" not in found["status"]
-    assert found["status"]["locked"] is False and condition_of(done.server, "Locked") == ("False", "Expired")
-    assert done.server.find(FOURNOS_JOB, LOCK) is None
-
-
-async def test_an_expiry_while_the_operator_was_down_is_honoured_and_a_restart_changes_nothing() -> None:
-    done = await run(scenario(one, owned(owner="ann", ttl="30m"), horizon=10.0))
-    since = cluster(done.server)["status"]["ownerSetAt"]
-    expires = cluster(done.server)["status"]["lockExpiresAt"]
-    assert expires > since
-    longer = await run(scenario(one, owned(owner="ann", ttl="30m"), owned(ttl="1d"), horizon=60.0))
-    status = cluster(longer.server)["status"]
-    assert status["lockExpiresAt"] == "2030-01-02" + status["ownerSetAt"][10:]
-
-
 async def test_a_drained_cluster_gives_nothing_and_then_all() -> None:
     done = await run(scenario(one, busy, owned(drain="Wait"), lambda s: submit(s, "job-3")))
     assert condition_of(done.server, "Draining") == ("True", "Waiting")
