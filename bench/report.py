@@ -19,6 +19,8 @@ from fournos import __version__
 MB: Final = 1_000_000
 _SHOWN: Final = 5
 """Of a list of texts."""
+_BESIDE: Final = 4
+"""So many rows are shown beside each other, a field on each line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +64,13 @@ def show(title: str, measured: Result, console: Console) -> None:
     content = measured.to_json()
     lists = {name: value for name, value in content.items() if _is_table(value)}
     for name, rows in lists.items():
-        shown = Table(*rows[0], title=f"{title}: {name}", title_justify="left")
-        for row in rows:
-            shown.add_row(*map(_text, row.values()))
+        lines = [(field, *(row[field] for row in rows)) for field in rows[0]]
+        if len(rows) > _BESIDE:
+            lines = [*zip(*lines, strict=True)]
+        first, *others = ([*map(_text, line)] for line in lines)
+        shown = Table(*first, title=f"{title}: {name}", title_justify="left")
+        for line in others:
+            shown.add_row(*line)
         console.print(shown)
     shown = Table("", "", title=title, title_justify="left")
     for name, value in content.items():
@@ -93,6 +99,8 @@ def _text(value: Any) -> str:
             return f"{value:,}"
         case Mapping():
             return "\n".join(f"{name} {_text(each)}" for name, each in value.items())
+        case list() | tuple() if value and all(isinstance(each, float | int) for each in value):
+            return " ".join(map(_text, value))
         case list() | tuple():
             return ", ".join([f"{len(value)}", *map(str, value[:_SHOWN])])
     return str(value)
