@@ -27,8 +27,9 @@ class Condition:
 def condition(obj: Mapping[str, Any], type_: str) -> Mapping[str, Any] | None:
     """Returns the condition of this type in `status.conditions`, if any."""
     for found in (obj.get("status") or {}).get("conditions") or ():
-        if found.get("type") == type_:
-            return found  # type: ignore[no-any-return]
+        # Nothing but its operator keeps the status of any kind in shape.
+        if isinstance(found, dict) and found.get("type") == type_:
+            return found
     return None
 
 

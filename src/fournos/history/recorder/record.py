@@ -77,7 +77,8 @@ def _deployed(obj: Obj) -> object:
 
 def _last_transition(obj: Obj) -> datetime | None:
     """Returns the last transition of any condition, for kinds that have no time of their end."""
-    moments = [moment(one.get("lastTransitionTime")) for one in status_of(obj).get("conditions") or ()]
+    stated = (one for one in status_of(obj).get("conditions") or () if isinstance(one, dict))
+    moments = [moment(one.get("lastTransitionTime")) for one in stated]
     return max(filter(None, moments), default=moment(obj["metadata"].get("creationTimestamp")))
 
 

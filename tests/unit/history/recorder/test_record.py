@@ -252,3 +252,32 @@ def test_a_run_that_an_earlier_version_recorded_counts_from_its_first_container(
 def test_a_job_that_waits_again_has_not_ended() -> None:
     waiting = job("one", "Pending", status={"phaseTimes": {"running": BEGAN, "finished": ENDED}})
     assert run_times(waiting) == (BEGAN, "")
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        {"conditions": "none"},
+        {"conditions": [{"type": "Failed", "status": "True", "lastTransitionTime": {"a": 1}}]},
+        {"conditions": [7], "phase": ["x"]},
+        {"phase": "Succeeded", "finishedAt": "9999-12-31T23:59:59Z"},
+    ],
+)
+async def test_an_object_of_any_shape_takes_no_other_with_it(spoiled: Any) -> None:
+    archives, journal = Archives(), Journal()
+
+    def begin(server: Server) -> None:
+        archives.begin(server, (0.0, 0.0))
+        namespaces(server)
+        for name in ("a-spoiled", "w", "z-spoiled"):
+            server.create(APPWRAPPER, {"metadata": {"name": name, "namespace": NS}, "spec": {}})
+
+    def spoil(server: Server) -> None:
+        for name, status in (("a-spoiled", spoiled), ("z-spoiled", spoiled), ("w", {"phase": "Succeeded"})):
+            server.patch(APPWRAPPER, Key(NS, name), {"status": status}, subresource="status")
+
+    scenario = Scenario(
+        recorder(HistorySettings(), APPWRAPPER, archives, journal), begin, script=[spoil], born=journal.clear
+    )
+    await Life(scenario).finish()
+    assert {row.name: row.phase for row in archives.current.runs.values()}["w"] == "Succeeded"
