@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from fournos.engine.api.conditions import condition, is_true
 from fournos.engine.api.rules import Violation
 from fournos.engine.api.schema_readers import schema_violations
 from fournos.engine.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
-from fournos.engine.kube.resource import POD, Key, Obj, controls, key_of
+from fournos.engine.kube.resource import JOB, POD, Key, Obj, controls, key_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.podsets import queue_name
 from fournos.insight.children import current_workload
@@ -22,7 +22,8 @@ from fournos.insight.explanation import Explanation
 from fournos.insight.facts import WaitFacts, queue_facts
 from fournos.insight.queue_reasons import Words, in_queue, patch_command
 from fournos.insight.source import Source
-from fournos.insight.starting import pod_problem
+from fournos.insight.starting import advice as advice_for
+from fournos.insight.starting import not_starting
 from fournos.insight.values import NEW, name_of, one_line, phase_of, since, spec_of, status_of
 from fournos.systems.appwrappers.admission import problems
 from fournos.systems.appwrappers.build import WrapError, wrap
@@ -153,7 +154,7 @@ def _evidence(wrapper: Obj, members: WrapperMembers, phase: str) -> tuple[str, .
             lines.append(text.removesuffix(": "))
     if going:
         return (*lines, *(f"pod {name_of(pod)} is still there" for pod in alive(members.pods)))
-    return (*lines, *filter(None, map(pod_problem, members.pods)))
+    return tuple(lines)
 
 
 _NOT_READY: Final = (ComponentState.PENDING, ComponentState.FAILING, ComponentState.FAILED)
@@ -194,7 +195,13 @@ async def explained(source: Source, wrapper: Obj, now: datetime) -> tuple[Explan
     dependents = await members(source, wrapper)
     queue = queue_name(wrapper)
     facts = await queue_facts(source, wrapper, queue) if queue else None
-    return explain(wrapper, dependents, facts, now), dependents
+    explanation = explain(wrapper, dependents, facts, now)
+    if phase_of(wrapper) == "Running":
+        jobs = [live for live in dependents.components.values() if live.get("kind") == JOB.kind]
+        stuck = await not_starting(source, dependents.pods, jobs)
+        helps = (*advice_for(stuck, key_of(wrapper).namespace), *explanation.advice)
+        explanation = replace(explanation, because=(*explanation.because, *stuck), advice=helps)
+    return explanation, dependents
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from fournos.engine.api.conditions import is_true
 from fournos.engine.api.rules import Violation
-from fournos.engine.kube.resource import POD, Obj, key_of, owner_uids, uid_of
+from fournos.engine.kube.errors import KubeError
+from fournos.engine.kube.resource import JOB, POD, Obj, key_of, owner_uids, uid_of
 from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.engine.queueing.podsets import queue_name
 from fournos.insight.children import current_workload
@@ -17,8 +18,9 @@ from fournos.insight.explanation import Explanation
 from fournos.insight.facts import queue_facts
 from fournos.insight.failure import LogSource
 from fournos.insight.queue_reasons import Words, in_queue
-from fournos.insight.source import Source
-from fournos.insight.starting import pod_problem
+from fournos.insight.source import Source, or_error
+from fournos.insight.starting import advice as advice_for
+from fournos.insight.starting import not_starting
 from fournos.insight.values import created, name_of, one_line, status_of
 from fournos.systems.miniclusters import broker, build, names, script
 from fournos.systems.miniclusters.rules import check_manifest
@@ -57,8 +59,12 @@ async def explained(source: Source, minicluster: Obj) -> tuple[Explanation, list
         return in_queue(minicluster, workload, facts, _WORDS), found, workloads
     message = one_line(status_of(minicluster).get("message"))
     verdict = f"{name_of(minicluster)} is {phase_of(minicluster)}" + (f": {message}" if message else ".")
-    stuck = tuple(filter(None, map(pod_problem, found)))
-    return Explanation(verdict, stuck), found, workloads
+    if phase_of(minicluster) != "Running":
+        return Explanation(verdict), found, workloads
+    job = await or_error(source.get(JOB, key_of(minicluster)))
+    stuck = await not_starting(source, found, () if isinstance(job, KubeError) else (job,))
+    helps = advice_for(stuck, key_of(minicluster).namespace)
+    return Explanation(verdict, stuck, helps), found, workloads
 
 
 _WORDS: Final = Words(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from fournos.engine.api.conditions import condition
@@ -88,7 +88,7 @@ def problems(found: Children, events: Iterable[Obj]) -> tuple[str, ...]:
             newest[about] = f"{event.get('reason')}: {one_line(event.get('note'))}"
     lines = []
     for obj in _unstarted(found):
-        kind = "resolve Job" if obj in found.resolve_jobs else "pod"
+        kind = "Job" if obj in found.resolve_jobs else "pod"
         text = pod_problem(obj) if kind == "pod" else ""
         if not text and uid_of(obj) in newest:
             text = f"{kind} {name_of(obj)}: {newest[uid_of(obj)]}"
@@ -97,6 +97,12 @@ def problems(found: Children, events: Iterable[Obj]) -> tuple[str, ...]:
     lines += [pod_problem(pod) for pod in found.pods if uid_of(pod) not in started]
     lines += map(_task_problem, found.task_runs)
     return tuple(dict.fromkeys(filter(None, lines)))
+
+
+async def not_starting(source: Source, pods: Sequence[Obj], jobs: Sequence[Obj]) -> tuple[str, ...]:
+    """As `problems`, of the pods of another kind, and of the Jobs that make them."""
+    found = Children(resolve_jobs=tuple(jobs), pods=tuple(pods))
+    return problems(found, await read_events(source, found))
 
 
 def _task_problem(task_run: Obj) -> str:

@@ -12,6 +12,7 @@ from fournos.engine.kube.resource import EVENT, POD, Key, Obj
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import gather
 from fournos.insight.reasons import explain
+from fournos.insight.sheets import sheet
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import NOW, NS, ago, child, job, pod, run, task_run
 
@@ -135,3 +136,31 @@ async def test_without_the_right_to_read_events_the_state_of_a_pod_is_said() -> 
     api.add(POD, stuck)
     api.fails["list", EVENT] = ForbiddenError("no", status=403)
     assert any(UNBOUND in line for line in (await explained(api)).because)
+
+
+async def test_a_minicluster_and_an_appwrapper_whose_job_gets_no_pods() -> None:
+    meta = {"name": "flux", "namespace": NS, "uid": "uid-flux"}
+    flux = {"kind": "MiniCluster", "metadata": meta, "spec": {"size": 2}, "status": {"phase": "Running"}}
+    made = {"kind": "Job", "metadata": {**meta, "uid": "uid-job"}}
+    api = Api(flux, made)
+    api.add(EVENT, event(made, "FailedCreate", QUOTA))
+    found = (await sheet(api, "MiniCluster", Key(NS, "flux"), NOW)).explanation
+    assert found.because == (f"Job flux: FailedCreate: {QUOTA}",)
+    assert "resourcequota" in found.advice[0]
+    template = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "two"}}
+    owner = {"kind": "AppWrapper", "name": "aw", "uid": "uid-aw", "controller": True}
+    live = {
+        "kind": "Job",
+        "metadata": {"name": "two", "namespace": NS, "uid": "j", "ownerReferences": [owner]},
+    }
+    status = {"phase": "Running", "componentStatus": [{"name": "two", "podSets": []}]}
+    wrapper = {
+        "kind": "AppWrapper",
+        "metadata": {"name": "aw", "namespace": NS, "uid": "uid-aw"},
+        "spec": {"components": [{"template": template}]},
+        "status": status,
+    }
+    api = Api(wrapper, live)
+    api.add(EVENT, event(live, "FailedCreate", QUOTA))
+    found = (await sheet(api, "AppWrapper", Key(NS, "aw"), NOW)).explanation
+    assert f"Job two: FailedCreate: {QUOTA}" in found.because and "resourcequota" in found.advice[0]
