@@ -119,7 +119,7 @@ def files() -> dict[str, str]:
     for definition, rules in kinds():
         resource = crd(definition, rules=rules)
         text = yaml.safe_dump(resource, sort_keys=False, width=110, allow_unicode=True)
-        manifests.setdefault(CRDS[definition.group], []).append(text)
+        manifests.setdefault(CRDS[definition.resource.group], []).append(text)
         pages[f"docs/reference/{definition.singular}.md"] = reference(definition, rules)
     return {
         **{path: HEADER + "---\n".join(texts) for path, texts in manifests.items()},

@@ -35,7 +35,7 @@ async def group(server: Server) -> AsyncIterator[str]:
     """A group of the test's own: the real CRD of a shared cluster stays as it is."""
     name = f"t{uuid.uuid4().hex[:8]}.fournos.dev"
     yield name
-    await server("DELETE", f"{CRDS}/{DEFINITION.plural}.{name}")
+    await server("DELETE", f"{CRDS}/{DEFINITION.resource.plural}.{name}")
 
 
 async def test_writes(server: Server, namespace: str, group: str) -> None:
@@ -46,7 +46,7 @@ async def test_writes(server: Server, namespace: str, group: str) -> None:
     old["spec"]["versions"][0]["schema"] = without_limits(old["spec"]["versions"][0]["schema"])
     await install(server, old)
 
-    base = f"/apis/{group}/v1/namespaces/{namespace}/{DEFINITION.plural}"
+    base = f"/apis/{group}/v1/namespaces/{namespace}/{DEFINITION.resource.plural}"
     stored = []
     for index, case in enumerate(CREATIONS):
         name = f"old-{index}".ljust(len(case.bad["metadata"]["name"]), "x")

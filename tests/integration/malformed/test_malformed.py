@@ -257,7 +257,7 @@ def deep(kind: str, levels: int) -> bytes:
 async def test_an_object_nested_too_deep_to_be_read_hides_no_other(
     client: Client, server: Server, crds: None, namespace: str, kind: str
 ) -> None:
-    (definition,) = (definition for definition, _ in kinds() if definition.kind == kind)
+    (definition,) = (definition for definition, _ in kinds() if definition.resource.kind == kind)
     resource = definition.resource
     head = {"apiVersion": resource.api_version, "kind": kind}
 

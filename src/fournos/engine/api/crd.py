@@ -155,24 +155,8 @@ class Definition:
     """The command that runs the API server's checks without a cluster."""
 
     @property
-    def group(self) -> str:
-        return self.resource.group
-
-    @property
-    def version(self) -> str:
-        return self.resource.version
-
-    @property
-    def kind(self) -> str:
-        return self.resource.kind
-
-    @property
-    def plural(self) -> str:
-        return self.resource.plural
-
-    @property
     def name(self) -> str:
-        return f"{self.plural}.{self.group}"
+        return str(self.resource)
 
 
 class _WithoutNull(GenerateJsonSchema):
@@ -289,9 +273,9 @@ def crd(definition: Definition, *, rules: Iterable[Rule] = ()) -> Schema:
         for column in definition.columns
     ]
     names: Schema = {
-        "kind": definition.kind,
-        "listKind": f"{definition.kind}List",
-        "plural": definition.plural,
+        "kind": definition.resource.kind,
+        "listKind": f"{definition.resource.kind}List",
+        "plural": definition.resource.plural,
         "singular": definition.singular,
     }
     if definition.short_names:
@@ -301,12 +285,12 @@ def crd(definition: Definition, *, rules: Iterable[Rule] = ()) -> Schema:
         "kind": "CustomResourceDefinition",
         "metadata": {"name": definition.name},
         "spec": {
-            "group": definition.group,
+            "group": definition.resource.group,
             "scope": "Namespaced",
             "names": names,
             "versions": [
                 {
-                    "name": definition.version,
+                    "name": definition.resource.version,
                     "served": True,
                     "storage": True,
                     "schema": {"openAPIV3Schema": schema(definition.model, rules=rules)},

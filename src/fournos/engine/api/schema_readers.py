@@ -48,8 +48,8 @@ def schema_violations(definition: Definition, obj: Mapping[str, Any]) -> list[Vi
     root = _schema(definition)
     violations: list[Violation] = []
     for field, expected in (
-        ("apiVersion", f"{definition.group}/{definition.version}"),
-        ("kind", definition.kind),
+        ("apiVersion", f"{definition.resource.group}/{definition.resource.version}"),
+        ("kind", definition.resource.kind),
     ):
         if obj.get(field) != expected:
             violations.append(Violation(field, f"write {field}: {expected}", "schema"))
@@ -151,11 +151,11 @@ def reference(definition: Definition, rules: Sequence[Rule]) -> str:
     """Returns the page as Markdown: names, every field of spec and status, and every rule."""
     root = schema(definition.model)
     parts = [
-        f"# {definition.kind}\n",
+        f"# {definition.resource.kind}\n",
         "<!-- Generated from src/fournos/api by `python -m fournos.app.generate`. Do not edit. -->\n",
         f"{root['description']}\n",
-        f"- API: `{definition.group}/{definition.version}`, namespaced\n"
-        f"- Names for kubectl: `{definition.plural}`, `{definition.singular}`"
+        f"- API: `{definition.resource.group}/{definition.resource.version}`, namespaced\n"
+        f"- Names for kubectl: `{definition.resource.plural}`, `{definition.singular}`"
         + "".join(f", `{name}`" for name in definition.short_names)
         + "\n- Needs Kubernetes 1.30 or later (rules that compare an object with its stored state)\n",
     ]

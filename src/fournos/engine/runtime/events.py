@@ -27,8 +27,9 @@ RETRYING: Final = "Retrying"
 """The condition that is True while writes for an object keep failing."""
 REFUSED: Final = frozenset({"ForbiddenError", "CredentialsError", "InvalidError"})
 """What the API server, or a webhook or a policy there, answers until a person changes something."""
-_NOTE_MAX: Final = 1024
 
+MAX_NOTE: Final = 1024
+"""Maximum length of an Event's note in characters, the limit of the API server."""
 REPORTED_AFTER: Final = 3
 """Failed passes in a row before a failure is reported; a shorter failure is not worth an Event."""
 
@@ -68,7 +69,7 @@ def with_refusal(decision: Decision, failure: StepFailure, primary: Obj, now: da
         first_text = str(present.get("message") or "")
         return _with_condition(decision, primary, now, "True", failure.error, first_text)
     has_event = any((event.type, event.reason) == ("Warning", failure.error) for event in decision.events)
-    events = () if has_event else (EventRecord("Warning", failure.error, text[:_NOTE_MAX]),)
+    events = () if has_event else (EventRecord("Warning", failure.error, text[:MAX_NOTE]),)
     written = _with_condition(decision, primary, now, "True", failure.error, text)
     return replace(written, events=(*decision.events, *events))
 
@@ -101,8 +102,6 @@ def _with_condition(
 
 log = logging.getLogger(__name__)
 
-MAX_NOTE = 1024
-"""Maximum length of the note in characters, the limit of the API server."""
 QUEUE = 5000
 REMEMBERED = 4096
 """Maximum number of series, and of objects with a budget, that are remembered."""

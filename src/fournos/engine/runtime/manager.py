@@ -37,6 +37,7 @@ RecordEvent = Callable[[Resource, Obj, EventRecord], None]
 """Sends a Kubernetes Event about an object; must not block."""
 
 COLLECT_INTERVAL = 300.0
+"""Seconds between garbage collections, for parts without a setting of their own."""
 SOONEST = timedelta(milliseconds=100)
 
 

@@ -18,7 +18,7 @@ from fournos.engine.kube.errors import KubeError, NotFoundError
 from fournos.engine.kube.resource import Key, Resource
 from fournos.engine.runtime.clock import Clock
 from fournos.engine.runtime.controller import Controller
-from fournos.engine.runtime.manager import Manager
+from fournos.engine.runtime.manager import COLLECT_INTERVAL, Manager
 from fournos.engine.runtime.metrics import Metrics
 from fournos.engine.runtime.webhook.registration import Service
 from fournos.engine.runtime.webhook.review import Webhook
@@ -158,9 +158,6 @@ TEKTON: Final = RequiredApi(
     "Tekton Pipelines", "tekton.dev", "v1", "upgrade Tekton Pipelines to 0.44 or newer"
 )
 
-
-COLLECT_INTERVAL = 300.0
-"""Seconds between garbage collections, for parts without a setting of their own."""
 
 Wake = Callable[[str, Key | None], None]
 """Enqueues a key of the controller with this name; with None, all its keys."""
