@@ -41,34 +41,6 @@ def test_selectors_of_replacements_mean_the_same_as_names_and_as_patterns() -> N
     assert [value for value in values if not re.fullmatch(r"[A-Za-z-]+", value)] == []
 
 
-def test_no_role_has_a_wildcard() -> None:
-    roles = [role for kind in ("Role", "ClusterRole") for _, role in everything(kind)]
-    assert roles
-    for role in roles:
-        for rule in role.get("rules", ()):  # an aggregated role has none of its own
-            assert "*" not in (*rule["apiGroups"], *rule["resources"], *rule["verbs"])
-
-
-def test_only_the_cluster_operator_may_list_secrets() -> None:
-    for _, role in everything("Role"):
-        if role["metadata"]["name"] == "fournos-multikueue-workers":
-            assert role["metadata"]["namespace"] == "kueue-system"  # where Kueue keeps kubeconfigs of workers
-        if role["metadata"]["name"] in ("fournos-multikueue-workers", "hearth-secrets"):
-            assert {"create", "patch", "update", "delete"}.isdisjoint(role["rules"][0]["verbs"])
-            continue
-        for rule in role["rules"]:
-            # A rule for named Secrets lists no others.
-            if "secrets" in rule["resources"] and "resourceNames" not in rule:
-                assert {"list", "watch"}.isdisjoint(rule["verbs"]), role["metadata"]["name"]
-
-
-def test_the_resolver_may_read_and_patch_jobs_and_nothing_else() -> None:
-    (role,) = (role for _, role in everything("Role") if role["metadata"]["name"] == "fournos-resolver")
-    assert role["rules"] == [
-        {"apiGroups": ["fournos.dev"], "resources": ["fournosjobs"], "verbs": ["get", "patch"]}
-    ]
-
-
 def test_hearth_is_called_hearth_and_has_every_setting_of_its_readme() -> None:
     hearth, settings = shipped("clusters"), ClusterSettings()
     assert hearth.deployment["metadata"]["name"] == hearth.deployment["metadata"]["namespace"] == "hearth"
