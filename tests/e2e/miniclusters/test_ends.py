@@ -30,6 +30,11 @@ MADE: dict[str, dict[str, Any]] = {
         "container": {**LAUNCHED, "command": "sleep 10", "runFlux": True},
         "containers": [{"name": "broken", "runFlux": False, "command": "exit 4"}],
     },
+    "hidden": {
+        "size": 1,
+        "container": {"command": "true", "runFlux": True, "commands": {"pre": "exit 5"}},
+        "containers": [{"name": "stays", "runFlux": False, "command": "sleep 600"}],
+    },
     "mount": {"container": {"volumes": {"data": {"path": "/data", "hostPath": "/nowhere"}}}},
     "completes": {"flux": {"completeWorkers": True}},
     "lingers": {
@@ -216,6 +221,11 @@ def test_a_failed_sidecar_is_reported_and_changes_nothing(ends: Ends) -> None:
     assert len([pod for pod in ends.clusters.pods("side") if _index(pod) == 0]) <= 1
     found = condition({"status": status}, "JobSidecarFailed") or {}
     assert "container broken of pod side-0-" in found["message"] and "exit code 4" in found["message"]
+
+
+def test_a_failing_hook_is_seen_beside_a_container_that_stays(ends: Ends) -> None:
+    status = ends.clusters.reaches("hidden", "Finished")
+    assert status.get("exitCode") != 0 and "commands.pre" in status["message"], status
 
 
 def test_a_volume_that_cannot_be_mounted_is_in_the_message(ends: Ends) -> None:
