@@ -288,4 +288,7 @@ async def test_a_worker_leaves_the_config(fleet: Fleet) -> None:
         await fleet.until(forgotten, "the worker that has left is still looked at")
         await fleet.manager.client.delete(MULTIKUEUE_CONFIG, Key("", fleet.check))
         await asyncio.sleep(3)
+        await fleet.manager.client.create(
+            MULTIKUEUE_CONFIG, typed(MULTIKUEUE_CONFIG, fleet.check, **clusters)
+        )
         assert await phase(fleet.workers[other(first)], "a") == "Running", "a missing config stops nothing"
