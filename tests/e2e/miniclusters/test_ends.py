@@ -225,7 +225,7 @@ def test_a_failed_sidecar_is_reported_and_changes_nothing(ends: Ends) -> None:
 
 def test_a_failing_hook_is_seen_beside_a_container_that_stays(ends: Ends) -> None:
     status = ends.clusters.reaches("hidden", "Finished")
-    assert status.get("exitCode") != 0 and "commands.pre" in status["message"], status
+    assert status.get("exitCode") != 0 and "failed with exit code 5" in status["message"], status
 
 
 def test_a_volume_that_cannot_be_mounted_is_in_the_message(ends: Ends) -> None:

@@ -49,7 +49,7 @@ from fournos.systems.miniclusters.finish import (
     held_pods,
     remove,
 )
-from fournos.systems.miniclusters.health import cause, report_sidecars, survey
+from fournos.systems.miniclusters.health import cause, flux_failed, report_sidecars, survey
 from fournos.systems.miniclusters.rules import RULES
 from fournos.systems.miniclusters.settings import MiniClusterSettings
 from fournos.systems.miniclusters.spec import spec_of
@@ -319,6 +319,10 @@ def _living(ctx: Context) -> Decision:
     survey(ctx, job, target.refused, why.text)
     held = held_pods(ctx)
     freed = [Delete(POD, key_of(pod), uid_of(pod)) for pod, at in held if ctx.now >= at]
+    for pod in (pod for pod, at in held if ctx.now >= at):
+        # With the pod goes what it says.
+        text = f"Pod {pod['metadata']['name']} is deleted: {flux_failed(pod, ctx.name)}"
+        ctx.draft.event("FluxFailed", text, warning=True)
     wakes = [at for at in (until, why.look_at, *(at for _, at in held if ctx.now < at)) if at is not None]
     return ctx.decision((*made, *changes, *_labels(ctx), *freed), wake_at=min(wakes, default=None))
 

@@ -194,12 +194,12 @@ def _cause(ctx: Context, job: Obj, counts: str, hint: str) -> str:
     for pod in sorted(ctx.pods, key=lambda pod: index_of(pod) or 0):
         if terminal(pod) or _runs(pod, ctx.name):
             continue
-        if text := cause_of(pod) or _flux_failed(pod, ctx.name):
+        if text := cause_of(pod) or flux_failed(pod, ctx.name):
             return f"{counts}: {text}"
     return f"{counts}: {hint}" if hint else counts
 
 
-def _flux_failed(pod: Obj, name: str) -> str:
+def flux_failed(pod: Obj, name: str) -> str:
     """Returns what Flux has failed with in a pod that a container beside it keeps; "" if it has not."""
     code = ((runner(pod, name).get("state") or {}).get("terminated") or {}).get("exitCode")
     return flux_error(pod, name) or f"Flux has ended with exit code {code}" if code else ""
