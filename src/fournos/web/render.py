@@ -121,8 +121,8 @@ class Frame:
 LONGEST_CELL: Final = 400
 """Characters of a text in a list; the page of the object has all of it."""
 
-_BREAKS: Final = re.compile(r"(?<=[-./@_:=,])(?=[^-./@_:=,\s])(?!(?<=[0-9].)[0-9])")
-"""After punctuation, and not within a number, a date or a time."""
+_BREAKS: Final = re.compile(r"(?<=[-./@_:=,])(?=[^-./@_:=,\s])(?!(?<=[0-9][.,:])[0-9])")
+"""After punctuation, and not within a number or a time."""
 _LONG: Final = re.compile(r"\S{24}(?=\S)")
 """The width that one word may force on a column."""
 

@@ -45,7 +45,7 @@ _BROKEN = """() => {
   while (texts.nextNode()) {
     const node = texts.currentNode;
     if (!node.parentElement.closest("td, th") || node.parentElement.closest(".pairs, pre")) continue;
-    for (const word of node.data.matchAll(/[^\\s]{1,24}/g)) {
+    for (const word of node.data.matchAll(/[^\\s-]{1,24}-?/g)) {
       range.setStart(node, word.index);
       range.setEnd(node, word.index + word[0].length);
       const lines = new Set([...range.getClientRects()].map((one) => Math.round(one.top)));
