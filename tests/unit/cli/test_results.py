@@ -47,7 +47,7 @@ def test_the_job_may_be_named_by_labels_or_be_the_last_one() -> None:
     api = served()
     newest = run("a")
     uid = newest.identity.uid
-    for query in ("owner=me&limit=1", "label=team%3Dx&limit=1"):
+    for query in ("owner=me&limit=200", "label=team%3Dx&limit=1"):
         api.stored[f"{RUNS}?kind=FournosJob&phase=Succeeded&{query}"] = body(Page((newest,)), Page)
     api.stored[f"{RUNS}/{uid}/results"] = body(RECORDS, tuple[Test, ...])
     api.stored[f"{RUNS}/{uid}/artifacts"] = body([], list[Artifact])

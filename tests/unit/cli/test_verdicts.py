@@ -14,7 +14,7 @@ from tests.unit.cli.test_compare_runs import compared
 from tests.unit.cli.test_stored import BEGAN, RUNS, run
 
 PREFIX = f"/apis/history.fournos.dev/v1/namespaces/{NS}"
-LAST = f"{RUNS}?kind=FournosJob&phase=Succeeded&owner=me&limit=1"
+LAST = f"{RUNS}?kind=FournosJob&phase=Succeeded&owner=me&limit=200"
 LABELLED = f"{RUNS}?kind=FournosJob&phase=Succeeded&label=team%3Dx&limit=1"
 MADE = Acknowledged("tput", {"model": "llama"}, "gone", False, BEGAN, "wanted", "ann", BEGAN)
 
