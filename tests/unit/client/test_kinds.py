@@ -92,19 +92,6 @@ async def test_a_handle_of_any_kind_keeps_to_its_uid(client: AsyncClient, api: A
 async def _nothing() -> None: ...
 
 
-async def test_a_hundred_handles_cost_one_watch(client: AsyncClient, api: Api) -> None:
-    handles = [
-        await client.submit_minicluster({**FLUX, "metadata": {"name": f"m-{number}"}})
-        for number in range(100)
-    ]
-    waits = [asyncio.ensure_future(one.settle()) for one in handles]
-    await settled()
-    assert (api.open[MINICLUSTER], api.calls["watch"]) == (1, 1)
-    for one in handles:
-        status(api, MINICLUSTER, one.name, phase="Finished", exitCode=0)
-    await asyncio.gather(*waits)
-
-
 async def test_a_kind_that_is_not_served(client: AsyncClient, api: Api) -> None:
     api.server.unserved |= {MINICLUSTER, APPWRAPPER, WORKLOAD}
     for call in (client.miniclusters(), client.appwrapper("x"), client.submit_minicluster(FLUX)):

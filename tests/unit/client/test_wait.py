@@ -21,8 +21,7 @@ from fournos.client import (
 )
 from fournos.client.jobs import AsyncJob
 from fournos.client.watches import LASTING, Watches
-from fournos.engine.kube.api import WatchEvent
-from fournos.engine.kube.errors import ConnectionLostError, ForbiddenError, ServerError
+from fournos.engine.kube.errors import ConnectionLostError, ForbiddenError
 from fournos.engine.kube.resource import Key
 from tests.unit.client.world import NS, SPEC, Api
 
@@ -160,29 +159,6 @@ async def test_events_are_what_changed(client: AsyncClient, api: Api, job: Async
 # --- faults ------------------------------------------------------------------------------------------
 
 GONE = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old", "metadata": {}}
-
-
-@pytest.mark.parametrize("fault", ["cut", "410", "429"])
-async def test_a_watch_that_breaks_is_resumed(
-    client: AsyncClient, api: Api, job: AsyncJob, fault: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fournos.engine.kube.transport.Backoff.next", lambda self: 0.0)
-
-    def broken(number: int) -> WatchEvent | None:
-        if number > 1:
-            return None
-        api.set("one", "Succeeded")  # this watch does not deliver it
-        if fault == "cut":
-            raise ConnectionLostError("reset")
-        if fault == "429":
-            raise ServerError("slow down", status=429)
-        return WatchEvent("ERROR", GONE)
-
-    api.on_watch = broken
-    async with asyncio.timeout(60):
-        await job.wait()
-    assert job.succeeded
-    assert api.calls["watch"] == 2
 
 
 @pytest.mark.parametrize("status", [401, 403])

@@ -224,17 +224,6 @@ def test_what_keeps_a_container_from_starting(kind: str, waiting: Any, text: str
     assert pod_problem({"metadata": {"name": "p"}, "status": status}) == text
 
 
-@pytest.mark.parametrize(("status", "text"), [("False", "pod p: Unschedulable: no node fits"), ("True", "")])
-def test_a_pod_that_no_node_takes(status: str, text: str) -> None:
-    scheduled = {
-        "type": "PodScheduled",
-        "status": status,
-        "reason": "Unschedulable",
-        "message": "no node\nfits",
-    }
-    assert pod_problem({"metadata": {"name": "p"}, "status": {"conditions": [scheduled]}}) == text
-
-
 # --- whatever quota is free -------------------------------------------------------------------------------
 
 
