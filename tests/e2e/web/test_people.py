@@ -35,25 +35,6 @@ def ann(shared: Shared) -> Served:
     return shared.as_person("ann")
 
 
-def test_without_a_proxy_the_page_says_what_is_missing(shared: Shared, open_tab: OpenTab) -> None:
-    tab = open_tab("", served=Served(shared.base, None), **SECURE)
-    tab.expected = ("status of 401",)
-    tab.goto("/jobs?owner=ann", status=401)
-    assert "oauth2-proxy" in tab.text() and DONE not in tab.text("body")
-    tab.is_accessible()
-    tab.works_by_keyboard()
-
-
-def test_a_login_that_ends_under_an_open_tab_loads_it_again(ann: Served, open_tab: OpenTab) -> None:
-    tab = open_tab("/jobs", served=ann, **SECURE)
-    tab.expected = ("status of 401",)
-    assert DONE in tab.text() and tab.text(".user") == ANN
-    assert tab.context.cookies() == []
-    with tab.page.expect_navigation():
-        tab.context.set_extra_http_headers({"Authorization": "Bearer ended"})
-    assert "not valid in this cluster" in tab.text() and DONE not in tab.text("body")
-
-
 def test_each_person_sees_rows_and_buttons_of_their_rights(
     world: Hub, shared: Shared, ann: Served, open_tab: OpenTab
 ) -> None:
