@@ -25,6 +25,7 @@ from fournos.cli.find import (
 )
 from fournos.cli.output import headline, phase_text, section, table
 from fournos.cli.stored import api_data, estimated
+from fournos.client.connection import manager_of
 from fournos.insight import dispatch, frameworks
 from fournos.insight.errors import MissingError
 from fournos.insight.explanation import Explanation, as_data
@@ -92,7 +93,7 @@ async def _explain_job(cli: Cli, session: CliSession, name: str) -> None:
         if estimate is not None:
             estimate.cancel()
     explanation = explain(facts, cli.world.now())
-    elsewhere = await dispatch.elsewhere(session.manager, facts.workload)
+    elsewhere = await dispatch.elsewhere(manager_of(session), facts.workload)
     if cli.output.structured:
         data = as_data(job, explanation) | elsewhere
         cli.output.data(data if predicted is None else data | {"estimate": api_data(predicted)})
@@ -131,7 +132,7 @@ async def _explain_queued(cli: Cli, session: CliSession, kind: str, name: str) -
     obj = await find_one(session, resource, name, command=f"kubectl get {resource}", what=resource.kind)
     found = await frameworks.gather(session.api, framework, obj)
     explanation = frameworks.explain(found)
-    elsewhere = await dispatch.elsewhere(session.manager, found.workload)
+    elsewhere = await dispatch.elsewhere(manager_of(session), found.workload)
     shown = {**obj, "status": {"phase": frameworks.phase(found)}}
     if cli.output.structured:
         cli.output.data(as_data(shown, explanation) | elsewhere)
@@ -149,7 +150,7 @@ async def _explain_dispatched(cli: Cli, session: CliSession, name: str, queued: 
         raise MissingError(
             missing.message, fix=f"known kinds: {known}; others where a worker runs them"
         ) from None
-    elsewhere = await dispatch.elsewhere(session.manager, workload)
+    elsewhere = await dispatch.elsewhere(manager_of(session), workload)
     if not elsewhere:
         dispatch.dispatch_of(workload, {})
     if cli.output.structured:

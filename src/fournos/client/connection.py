@@ -158,13 +158,6 @@ class ClientConnection:
 
         return AsyncHistory(self.api, self.namespace, patience=self._patience)
 
-    @property
-    def manager(self) -> ManagerCluster:
-        """This cluster as MultiKueue's manager, to read what workers have."""
-        from fournos.insight.dispatch import ManagerCluster
-
-        return ManagerCluster(self.api, self.dial, self.now, source.kueue_namespace())
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__} namespace={self.namespace!r} owner={self.owner!r}>"
 
@@ -200,6 +193,13 @@ class ClientConnection:
 
         place(body, asked=self._asked, otherwise=self.namespace, asker=("the client", "namespace="))
         return body
+
+
+def manager_of(client: ClientConnection) -> ManagerCluster:
+    """Returns the cluster of a client as MultiKueue's manager, to read what workers have."""
+    from fournos.insight.dispatch import ManagerCluster
+
+    return ManagerCluster(client.api, client.dial, client.now, source.kueue_namespace())
 
 
 def by_phase(handles: Iterable[V], phase: str | Sequence[str]) -> Handles[V]:

@@ -133,6 +133,7 @@ class AsyncJob(AsyncWork, JobView):
 
         Of a job that goes to a worker also where it stands there.
         """
+        from fournos.client.connection import manager_of
         from fournos.insight.dispatch import elsewhere
         from fournos.insight.facts import gather
         from fournos.insight.reasons import explain
@@ -140,7 +141,7 @@ class AsyncJob(AsyncWork, JobView):
         await self.refresh()
         facts = await gather(self._client.api, self._raw, queue=self._client.queue_name)
         explanation = explain(facts, self._client.now())
-        places = await elsewhere(self._client.manager, facts.workload)
+        places = await elsewhere(manager_of(self._client), facts.workload)
         lines = [f"{label}: {text}" for label, text in places.get("here", {}).items()]
         lines += [f"on {worker}: {text}" for worker, text in places.get("workers", {}).items()]
         return replace(explanation, because=(*explanation.because, *lines))

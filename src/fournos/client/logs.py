@@ -71,12 +71,13 @@ async def live_lines(
 
     Those of a dispatched job are read on its worker.  Raises NoLogError.
     """
+    from fournos.client.connection import manager_of
     from fournos.insight.dispatch import is_dispatched, on_worker
 
     async with AsyncExitStack() as stack:
         api, watches = client.api, client.watches
         if is_dispatched(job):
-            api, job = await stack.enter_async_context(on_worker(client.manager, job))
+            api, job = await stack.enter_async_context(on_worker(manager_of(client), job))
             watches = Watches(api)
         logs = asked.in_phase_of(job, follow=follow)
         lines = (

@@ -55,7 +55,7 @@ async def serves(site: Site, resource: Resource) -> bool:
 async def without_miniclusters(fleet: Fleet, worker: str) -> AsyncIterator[None]:
     """The worker is new, and lacks the CRD from the first."""
     client, manager = fleet.workers[worker].client, fleet.manager.client
-    (definition,) = [crd(one, rules=rules) for one, rules in kinds() if one.kind == MINICLUSTER.kind]
+    (definition,) = [crd(one, rules=rules) for one, rules in kinds() if one.resource == MINICLUSTER]
     key, its_key = Key("", definition["metadata"]["name"]), Key("", fleet.cluster_name(worker))
 
     async def is_gone() -> bool:

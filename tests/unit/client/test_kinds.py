@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fournos.api import appwrapper, minicluster
 from fournos.api.kinds import APPWRAPPER, MINICLUSTER, PIPELINE_RUN
 from fournos.client import (
     AsyncClient,
@@ -25,11 +24,6 @@ from fournos.engine.queueing.kinds import WORKLOAD
 from fournos.systems.frameworks.kinds import PIPELINE_RUN as PIPELINE_RUNS
 from tests.unit.client.kinds import FLUX, POD_MANIFEST, condition, run, settled, started, status
 from tests.unit.client.world import NS, Api
-
-
-def test_the_resource_types_are_those_of_the_definitions() -> None:
-    for resource, made in ((APPWRAPPER, appwrapper.DEFINITION), (MINICLUSTER, minicluster.DEFINITION)):
-        assert resource == Resource(made.group, made.version, made.kind, made.plural)
 
 
 async def test_a_phase_and_a_condition_are_waited_for(client: AsyncClient, api: Api) -> None:
