@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,9 +14,13 @@ from markupsafe import Markup
 _STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 
 
+_FINEST: Final = 1e-12
+"""Values whose difference is a smaller share of them have one text, and rounding errors for places."""
+
+
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
     """Round values between low and high, `most` at most."""
-    if not high > low:
+    if high - low <= max(abs(low), abs(high)) * _FINEST or high - low < sys.float_info.min * most:
         return [low]
     raw = (high - low) / max(1, most - 1)
     size = 10.0 ** math.floor(math.log10(raw))

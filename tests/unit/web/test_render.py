@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 import fournos.web
 from dev.vendor import FOLDERS
 from fournos.api.phase import Phase
+from fournos.history.results.models import MAX_VALUE
 from fournos.web.charts import (
+    WIDTH,
     Plot,
     PlotBand,
     PlotLine,
     PlotMark,
     PlotRun,
     horizon,
+    sparkline,
     ticks,
     time_step,
     time_ticks,
@@ -127,6 +134,30 @@ def at(minutes: float) -> datetime:
 )
 def test_ticks_are_round(low: float, high: float, found: list[float]) -> None:
     assert ticks(low, high) == pytest.approx(found)
+
+
+_TINY = sys.float_info.min
+_EDGES = (0.0, 1.0, -1.0, 0.1, 1e16, 1e16 + 2, MAX_VALUE, -MAX_VALUE, _TINY, -_TINY)
+_numbers = st.one_of(
+    st.sampled_from([*_EDGES, *(math.nextafter(one, 0) for one in _EDGES), 5e-324, -1e-323]),
+    st.floats(-MAX_VALUE, MAX_VALUE),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(_numbers, min_size=1, max_size=5), st.lists(_numbers, min_size=2, max_size=2))
+@example([0.0, 5e-324], [5e-324, 1e-323])
+@example([0.1, math.nextafter(0.1, 1)], [_TINY, math.nextafter(_TINY, 1)])
+def test_numbers_of_any_size_are_drawn_within_the_drawing(values: list[float], ends: list[float]) -> None:
+    xs, band = sorted(set(values)), PlotBand(min(ends), max(ends))
+    for plot in (
+        Plot("kpi", [PlotLine("l", list(enumerate(values)))], band=band, baseline=ends[0]),
+        Plot("curve", [PlotLine("l", [(x, values[-1]) for x in xs])]),
+    ):
+        assert plot.table and plot.text and len(plot.svg) < 10_000
+        places = re.findall(r' c?[xy][12]?="([^"]+)"', plot.svg)
+        assert all(-1 <= float(place) <= WIDTH + 1 for place in places)
+    assert sparkline("kpi", values)
 
 
 @pytest.mark.parametrize("seconds", [1, 59, 600, 5000, 86400, 10_000_000])
