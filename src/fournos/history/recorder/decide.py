@@ -77,8 +77,9 @@ def _hand_over_at(observed: ObservedObject, now: datetime) -> datetime | None:
     if not observed.unstored or status_of(observed.obj).get("archivedAt"):
         return None
     ended = object_state(observed.resource, observed.obj).ended_at
-    deadline = now if ended is None else ended + LOG_DEADLINE
-    return deadline if now < deadline else None
+    if ended is None or not now - LOG_DEADLINE < ended <= now + LOG_DEADLINE:
+        return None  # past, or an end far in the future, which no clock has written
+    return ended + LOG_DEADLINE
 
 
 def _earliest(*times: datetime | None) -> datetime | None:

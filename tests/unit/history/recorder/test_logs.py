@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.engine.api.values import parse_time
 from fournos.engine.kube.resource import POD
 from fournos.engine.runtime.clock import SystemClock
@@ -16,7 +17,7 @@ from fournos.history.part import PART
 from fournos.history.recorder.steps import Forget, Write, executors
 from fournos.history.records import Record
 from fournos.history.settings import HistorySettings
-from tests.unit.history.recorder.stories import Story, archived_in
+from tests.unit.history.recorder.stories import KEY, Story, archived_in
 from tests.unit.systems.jobs.actors import job
 
 
@@ -44,6 +45,19 @@ async def test_the_hand_over_waits_five_minutes_for_logs() -> None:
     life = await story.run()
     end, archived = times(life.server)
     assert (archived - end).total_seconds() == pytest.approx(300, abs=2)
+
+
+@pytest.mark.parametrize("end", ["9999-12-31T23:59:59Z", "2500-01-01T00:00:00Z"])
+async def test_an_end_in_the_far_future_is_not_waited_for(end: str) -> None:
+    story = Story(logs=True, spec={"ttl": None}, horizon=30)
+    assert story.logs is not None
+    story.logs.stuck = True
+    life = await story.run()
+    assert not archived_in(life.server)
+    ended = {"status": {"phaseTimes": {"finished": end}}}
+    life.server.patch(FOURNOS_JOB, KEY, ended, subresource="status")
+    await life._quiet()
+    assert archived_in(life.server)
 
 
 async def test_it_comes_as_soon_as_the_logs_are_stored() -> None:
