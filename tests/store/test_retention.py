@@ -236,8 +236,11 @@ async def test_space_is_given_back(store: HistoryStore, files: Blobs) -> None:
 async def test_sizes_are_metrics(store: HistoryStore) -> None:
     metrics = Metrics([*RUNTIME, *METRICS])
     store.namespace_bytes = 5000
-    for index in range(2):
-        await record(store, ended(a_run(index)))
+    noise = {Document.OBJECT: os.urandom(2_000).hex()}
+    for _ in range(2):
+        await store.record(Record(ended(a_run(0)), documents=noise))
+    await record(store, ended(a_run(1)))
+    size = (await store.rows(select(schema.documents.c.size)))[0].size
     await BlobRows(store).claim_blob(a_run(0).identity, "a", 100)
     await report(store, metrics, CLUSTER, expired=3)
     found = {
@@ -247,7 +250,7 @@ async def test_sizes_are_metrics(store: HistoryStore) -> None:
         if sample.name.startswith("fournos_history")
     }
     assert found["fournos_history_runs"] == 2
-    assert found["fournos_history_namespace_bytes"] == 100
+    assert found["fournos_history_namespace_bytes"] == 100 + size > 2_000
     assert found["fournos_history_namespace_limit_bytes"] == 5000
     assert found["fournos_history_expired_total"] == 3
     assert found["fournos_history_database_bytes"] > 10_000

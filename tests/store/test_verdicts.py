@@ -268,4 +268,4 @@ async def test_results_count_for_the_size_of_a_run(stage: Stage, blobs: Blobs) -
     await stage.history.push_results(content, name="job-1", filename="r.yaml")
     assert await size("job-1") == with_curve
     await stage.run(1, 100)
-    assert await size("job-1") == with_curve, "documents that are written again leave results out"
+    assert await size("job-1") == with_curve, "what is written again counts once"

@@ -14,7 +14,7 @@ DATABASE_BYTES: Final = Gauge(
 )
 NAMESPACE_BYTES: Final = Gauge(
     "fournos_history_namespace_bytes",
-    "Size of the results, logs and artifacts of the namespaces with the most of them.",
+    "Size of documents, results, logs and artifacts of the namespaces with the most of them.",
     ("job_namespace",),
 )
 NAMESPACE_LIMIT_BYTES: Final = Gauge(

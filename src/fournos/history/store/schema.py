@@ -110,7 +110,7 @@ runs: Final = Table(
     # What the store derives.
     Column("search", Text, nullable=False),  # name and display name, folded
     Column("closed_at", Time),  # when the run counts as over for the retention; NULL while it is open
-    Column("bytes", BigInteger, nullable=False, server_default="0"),  # of its results, logs and artifacts
+    Column("bytes", BigInteger, nullable=False, server_default="0"),  # of all that it has
     UniqueConstraint("uid", "namespace", "cluster"),  # nearly all runs are of one cluster
     sqlite_autoincrement=True,  # the number of a deleted run is not given again: cursors and blobs name it
 )

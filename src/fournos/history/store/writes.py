@@ -29,6 +29,7 @@ def total(column: ColumnElement[Any]) -> ColumnElement[Any]:
 _MINE: Final[Any] = bindparam("number")
 _TESTS: Final = select(tests.c.id).where(tests.c.run_id == _MINE)
 _SIZES: Final = (
+    select(total(documents.c.size)).where(documents.c.run_id == _MINE),
     select(total(blobs.c.size)).where(blobs.c.run_id == _MINE),
     select(total(tests.c.size)).where(tests.c.run_id == _MINE),
     select(func.count() * VALUE_BYTES).select_from(kpi_values).where(kpi_values.c.test_id.in_(_TESTS)),
@@ -40,7 +41,7 @@ _USED: Final = select(total(runs.c.bytes)).where(runs.c.namespace_uid == _NAMESP
 
 
 def measure(connection: Connection, number: int, most: int = 0) -> None:
-    """Sets the bytes of the run `number`, after its results, logs or artifacts have changed.
+    """Sets the bytes of the run `number`, after its documents, results, logs or artifacts have changed.
 
     Raises NamespaceFullError if the runs of its namespace have more than `most` bytes with it; 0: no limit.
     """
@@ -196,6 +197,7 @@ def put(connection: Connection, record: Record, namespace_bytes: int = 0) -> Non
     if new_documents:
         found = [{"run_id": number, **each} for each in packed(new_documents)]
         connection.execute(_put_documents(connection.dialect.name), found)
+        measure(connection, number)  # they are stored in any case, and leave less room for the others
 
 
 @cache
