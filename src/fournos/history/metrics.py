@@ -44,8 +44,8 @@ MESSAGES: Final = Counter(
 )
 SKIPPED: Final = Counter(
     "fournos_history_skipped_total",
-    "Benchmarks, messages and blobs that a task of the history passed over, because something is wrong with "
-    "them alone; the log names each.",
+    "Benchmarks (judge) and messages (announce) that a task of the history passed over, because something is "
+    "wrong with them alone; the log names each.",
     ("task",),
 )
 METRICS: Final[tuple[Metric, ...]] = (
