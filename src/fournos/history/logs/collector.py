@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from fournos.engine.kube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError
 from fournos.engine.kube.resource import Key, Obj
 from fournos.engine.kube.transport import Backoff
-from fournos.engine.runtime.logs import redact
+from fournos.engine.runtime.logs import BEYOND, redact
 from fournos.history.blobs import Blobs
 from fournos.history.logs.stored import ContainerLog, failing_line, readable_ids
 from fournos.history.records import Identity
@@ -44,6 +44,27 @@ _PIECE: Final = 256 * 1024
 _LINE: Final = 16 * _PIECE
 """Bytes of a line, beyond which it is masked in parts."""
 _GZIP: Final = 16 + zlib.MAX_WBITS
+_PLACES: Final = 12
+"""Ends of lines that are tried for a cut."""
+
+
+def cut_of(text: bytes, most: int) -> int:
+    """Returns the end of a line, at most at `most`, that no secret of several lines goes across; else 0.
+
+    There both sides look the same to the masking alone as together.
+    """
+    cut, back = most, 1
+    for _ in range(_PLACES):
+        if (cut := text.rfind(b"\n", 0, max(0, cut)) + 1) == 0:
+            break
+        before, after = (
+            part.decode(errors="replace")
+            for part in (text[max(0, cut - BEYOND) : cut], text[cut : cut + BEYOND])
+        )
+        if redact(before) + redact(after) == redact(before + after):
+            return cut
+        cut, back = cut - back, back * 4
+    return 0
 
 
 class MaskedText:
@@ -60,16 +81,16 @@ class MaskedText:
 
     def add(self, piece: bytes) -> None:
         """Takes whole lines."""
-        beginning, rest = piece[: self._left], piece[self._left :]
-        self._left -= len(beginning)
-        if rest:  # no line is cut: half of a secret does not look like one
-            beginning = beginning[: beginning.rfind(b"\n") + 1]
-        self._put(beginning)
-        self._end = (self._end + rest)[-TAIL:] if rest else self._end
-        self.truncated = self.truncated or bool(rest)
+        rest = b""
+        if self.truncated or len(piece) > self._left:  # half of a secret does not look like one
+            cut = cut_of(piece, self._left)
+            piece, rest = piece[:cut], piece[cut:]
+            self._left, self.truncated = 0, True
+        self._left = max(0, self._left - len(piece))
+        self._put(redact(piece.decode(errors="replace")).encode())
+        self._end = (self._end + rest)[-TAIL - BEYOND :]
 
-    def _put(self, piece: bytes) -> None:
-        masked = redact(piece.decode(errors="replace")).encode()
+    def _put(self, masked: bytes) -> None:
         self.bytes += len(masked)
         self._packed += self._packer.compress(masked)
 
@@ -77,21 +98,28 @@ class MaskedText:
         """Returns the compressed text; nothing can be added after that."""
         if self.truncated:
             self._put(b"[fournos: the run printed more than is stored; lines are left out here]\n")
-            self._put(self._end.partition(b"\n")[2])
+            # What is before the end is masked with it, so that a secret that is cut is seen.
+            masked = redact(self._end.decode(errors="replace")).encode()
+            self._put(masked if len(masked) <= TAIL else masked[-TAIL:].partition(b"\n")[2])
         self._packed += self._packer.flush()
         return bytes(self._packed)
 
 
 async def masked_text(pieces: AsyncGenerator[bytes, None], most: int) -> MaskedText:
     """Reads all pieces of a log.  Raises TimeoutError if the next one does not come."""
-    text, waiting = MaskedText(most), bytearray()
+    text, waiting, enough = MaskedText(most), bytearray(), _PIECE
     async with aclosing(pieces):
         while (piece := await _in_time(anext(pieces, None))) is not None:
             waiting += piece
-            cut = waiting.rfind(b"\n") + 1 if len(waiting) < _LINE else len(waiting)
-            if cut >= _PIECE:
+            if len(waiting) < enough + BEYOND:
+                continue
+            cut = await asyncio.to_thread(cut_of, bytes(waiting), len(waiting) - BEYOND)
+            if not cut and len(waiting) >= _LINE:
+                cut = len(waiting)
+            if cut:
                 await asyncio.to_thread(text.add, bytes(waiting[:cut]))
                 del waiting[:cut]
+            enough = max(_PIECE, 2 * len(waiting))  # it is not looked at again with each piece
     await asyncio.to_thread(text.add, bytes(waiting))
     return text
 

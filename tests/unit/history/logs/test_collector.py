@@ -242,6 +242,7 @@ async def test_secrets_are_hidden_wherever_the_pieces_end(
     piece: int, read: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collector, "_PIECE", read)
+    monkeypatch.setattr(collector, "BEYOND", 40)
     text = await text_of(["hello", "export TOKEN=abcdefghijkl", "see https://me:hunter22@host"], piece)
     assert text == "hello\nexport TOKEN=<hidden>\nsee https://me:<hidden>@host\n"
 
@@ -249,8 +250,43 @@ async def test_secrets_are_hidden_wherever_the_pieces_end(
 @pytest.mark.parametrize("piece", [10, 10**6])
 async def test_a_private_key_is_hidden(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collector, "_PIECE", 150)
+    monkeypatch.setattr(collector, "BEYOND", 40)
     text = await text_of(["key:", *PEM, "after"], piece)
     assert "MIIEow" not in text and text.startswith("key:\n<hidden>") and text.endswith("after\n")
+
+
+BLOCKS = {
+    "of YAML": ["client_secret: |", "  first-Zk9x", "  second-Zk9x", "  third-Zk9x"],
+    "of bytes": ["data:", f"  one: {'Zk9x' * 5}", f"  two: {'Zk9x' * 5}"],
+    "of JSON": ['"data": {', '  "one": "Zk9x",', '  "two": "Zk9x"', "}"],
+    "on the next line": ['"password":', '  "Zk9x",'],
+}
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("before", range(12))
+async def test_a_block_is_hidden_wherever_the_pieces_end(
+    block: str, before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector, "_PIECE", 100)
+    monkeypatch.setattr(collector, "BEYOND", 80)
+    lines = [f"line {number:04}" for number in range(40)]
+    text = await text_of([*lines[:before], *BLOCKS[block], *lines[before:]], 10)
+    assert "Zk9x" not in text
+    assert [line for line in text.splitlines() if line.startswith("line")] == lines
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("most", range(0, 200, 11))
+def test_a_block_is_hidden_where_a_log_is_cut(block: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the end of its beginning, and at the beginning of its end."""
+    monkeypatch.setattr(collector, "BEYOND", 120)
+    monkeypatch.setattr(collector, "TAIL", 60)
+    text = MaskedText(most)
+    whole = ["line 1", *BLOCKS[block], "line 2", "line 3", *BLOCKS[block], "line 4"]
+    text.add("".join(f"{line}\n" for line in whole).encode())
+    stored = lines_of(text.packed()).read()
+    assert "Zk9x" not in stored and stored.endswith("line 4\n")
 
 
 def test_half_of_a_secret_is_left_out() -> None:
