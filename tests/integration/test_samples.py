@@ -18,7 +18,7 @@ OBJECTS = {
     for folder in FOLDERS
     for path in sorted(ROOT.glob(f"{folder}/**/*.yaml"))
     for obj in manifests.parse(path.read_text().replace("$NAMESPACE", "perf"))
-    if "kind" in obj  # samples/frameworks.yaml is a setting
+    if "metadata" in obj  # frameworks.yaml and multikueue/configuration.yaml are settings
 }
 
 pytestmark = pytest.mark.usefixtures("crds")
