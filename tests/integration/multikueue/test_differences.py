@@ -1,4 +1,4 @@
-"""The table of docs/multikueue.md, line by line: what Kueue's own adapter does, and what ours does."""
+"""The table of docs/multikueue.md, line by line: what our adapter does otherwise than Kueue's own."""
 
 from __future__ import annotations
 
