@@ -45,12 +45,10 @@ BODIES = {
     "keepRun": "{}",
     "pinBaseline": "{}",
     "acknowledge": '{"reason": "x"}',
-    "wouldStart": '{"spec": {"priority": 1}}',
 }
 LOG = "log"
 """The blob of all logs."""
 CONTENTS = {"putArtifact": "content", "putResults": RESULTS.format(100)}
-SHOWING = ("listRuns", "listNamespacedRuns", "getRun", "getDocument", "getTrends", "compareRuns", "getUsage")
 ORDER = ("POST", "PUT", "GET", "DELETE")
 
 

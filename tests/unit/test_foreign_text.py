@@ -180,9 +180,7 @@ ENTRIES: Final[Mapping[str, Entry]] = {
     "statuses": Entry(documents, _status, (orjson.JSONDecodeError,)),
     "YAML": Entry(documents, _yaml, (formats.YamlError,)),
     "forms": Entry(documents, _form, (ManifestError,)),
-    "kubeconfigs": Entry(
-        kubeconfigs, lambda text: check_kubeconfig(_bytes(text), now=_NOW), (CredentialsError,)
-    ),
+    "kubeconfigs": Entry(kubeconfigs, _checked_kubeconfig, (CredentialsError,)),
     "tokens": Entry(texts, _token, (CredentialsError,)),
     "headers": Entry(texts, _headers_of, (ValueError,)),
     "Kueue's configuration": Entry(documents, read_kueue_config, (BadConfigError,)),

@@ -16,7 +16,6 @@ from tests.e2e.web.tab import Tab
 __all__ = ["shared"]
 pytestmark = pytest.mark.usefixtures("left")
 SECURE = {"ignore_https_errors": True}
-ANN = f"system:serviceaccount:{PEOPLE}:ann"
 
 
 @pytest.fixture(scope="module")

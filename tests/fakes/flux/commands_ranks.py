@@ -201,18 +201,6 @@ def r(words: list[str]) -> int:
     return 0
 
 
-_CRON: dict[str, str] = {
-    "list": "",
-    "interval": "",
-    "event": "",
-    "at": "",
-    "tab": "",
-    "delete": "",
-    "start": "",
-    "stop": "",
-}
-
-
 def _version() -> str:
     return os.environ.get("FLUX_STANDIN_VERSION") or "0.88.0"
 

@@ -198,7 +198,7 @@ def bind_address(member: Member) -> tuple[str, int]:
         return ("0.0.0.0" if host == "*" else host), port
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            answer = fcntl.ioctl(probe.fileno(), 0x8915, struct.pack("256s", host.encode()[:15]))
+            answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, struct.pack("256s", host.encode()[:15]))
         except OSError:
             raise ConfigError(f"no interface {host} to bind to") from None
     return socket.inet_ntoa(answer[20:24]), port

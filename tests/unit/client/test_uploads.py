@@ -27,7 +27,6 @@ async def _results(client: AsyncClient) -> object:
     return await client.history.push_results(FILE, filename="results.yaml")
 
 
-STORED = {"path": "plot.png", "size": len(FILE), "sha256": "0" * 64, "storedAt": "2026-01-01T00:00:00Z"}
 PUSHES = pytest.mark.parametrize(
     ("push", "answer"),
     [

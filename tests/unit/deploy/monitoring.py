@@ -16,8 +16,6 @@ _PARTS = re.compile(r"_(bucket|sum|count)$")
 _NAME = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
 _LABELS = re.compile(r"\{[^}]*\}|\b(?:by|on)\s*\([^)]*\)")
 _FUNCTIONS = {"group_left", "histogram_quantile", "label_values"}
-OF_PROMETHEUS = {"up"}
-"""A metric of Prometheus' own; single words are looked for by their name."""
 
 
 @cache

@@ -11,8 +11,6 @@ import pytest
 from fournos.systems.appwrappers.kinds import WRAPPED
 from tests.unit.deploy.test_rights import CLUSTER, shipped
 
-ANYWHERE = "any"
-"""A namespace that is not known in advance."""
 READ = "get,list,watch"
 KEEP = f"{READ},create,patch,delete"
 JOBS, STATUS = "fournosjobs.fournos.dev", "fournosjobs/status.fournos.dev"

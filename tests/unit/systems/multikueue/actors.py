@@ -343,7 +343,3 @@ def runs_on(worker: str) -> Callable[[Server], None]:
         assert is_true(workload(server), "Admitted")
 
     return check
-
-
-def is_rejected(server: Server) -> None:
-    assert not workload(server)["spec"]["active"] and not mirrors(server) and not twins(server)

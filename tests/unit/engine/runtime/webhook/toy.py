@@ -8,13 +8,12 @@ from typing import Any
 from fournos.engine.api.rules import Violation
 from fournos.engine.kube.resource import Key
 from fournos.engine.runtime.decision import Facts, LiveGet, Present
-from fournos.engine.runtime.webhook.registration import Address, Service
+from fournos.engine.runtime.webhook.registration import Service
 from fournos.engine.runtime.webhook.review import Request, Review, Webhook
 from tests.unit.engine.runtime.toy import TOY
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 SERVICE = Service("ns", "hooks")
-ADDRESS = Address("https://192.0.2.7:9443")
 
 
 def require_another(request: Request, facts: Facts) -> Review:
