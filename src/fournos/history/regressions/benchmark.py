@@ -157,7 +157,7 @@ def benchmark_of(review: SeriesReview, names: Mapping[str, str], now: datetime) 
     """Returns the state of a benchmark and of its KPIs.  `names` maps runs to their names."""
     report, covered, baseline = review.report, review.covered, review.baseline
     usable = [series for series in review.series if series.points]
-    silent = {silence.series: silence.reason for silence in silences(usable, now)}
+    silent = silences(usable, now)
     regressions = open_regressions(report, covered)
     kpis = [
         _kpi(

@@ -204,29 +204,19 @@ LEAST: Final = timedelta(days=1)
 """Shorter silences are never reported."""
 
 
-@dataclass(frozen=True, slots=True)
-class Silence:
-    series: str
-    kpi_id: str
-    last_run: str
-    last_at: datetime
-    reason: str
-
-
-def silences(series: Iterable[Series], now: datetime) -> list[Silence]:
-    """The silent series among the series of one fingerprint.
+def silences(series: Iterable[Series], now: datetime) -> dict[str, str]:
+    """Returns the id of each silent series among those of one fingerprint, and why it is silent.
 
     A series is silent when no run has come for three times its usual interval (90 % of the intervals are
     shorter than that), or when the newest run lacks a KPI that the three runs before had.
     """
     usable = [each for each in series if len(each.points) >= MIN_POINTS]
     order = runs_in_order(usable)
-    silent = []
+    silent: dict[str, str] = {}
     for each in usable:
-        last = each.points[-1]
         reason = _overdue(each, now) or _missing(each, order)
         if reason:
-            silent.append(Silence(each.id, each.kpi_id, last.run, last.at, reason))
+            silent[each.id] = reason
     return silent
 
 

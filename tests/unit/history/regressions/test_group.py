@@ -101,28 +101,26 @@ def test_the_newest_reason_counts_and_there_must_be_one() -> None:
 def test_a_series_gone_silent() -> None:
     daily = series(noisy((20, 100)))
     last = daily.points[-1].at
-    assert silences([daily], last + timedelta(days=3)) == []
-    (found,) = silences([daily], last + timedelta(days=3, minutes=1))
-    assert found.reason == "no run for 3d; there was one every 1d or sooner"
-    assert found.last_run == "run-019"
+    assert silences([daily], last + timedelta(days=3)) == {}
+    late = silences([daily], last + timedelta(days=3, minutes=1))
+    assert late == {daily.id: "no run for 3d; there was one every 1d or sooner"}
 
 
 def test_irregular_and_frequent_series() -> None:
     days = [0, 1, 2, 9, 10, 11, 20, 21, 22, 30]
     points = tuple(replace(series([1.0]).points[0], run=f"r{day}", at=at(day)) for day in days)
     weekly = replace(series([]), points=points)
-    assert silences([weekly], at(30 + 20)) == []
+    assert silences([weekly], at(30 + 20)) == {}
     assert silences([weekly], at(30 + 30))
     minutes = tuple(replace(point, at=at(0) + timedelta(minutes=i)) for i, point in enumerate(points))
     often = replace(weekly, points=minutes)
-    assert silences([often], at(0) + timedelta(hours=20)) == [], "a night is not a silence"
-    assert silences([series(noisy((4, 100)))], at(900)) == [], "too few runs to know an interval"
+    assert silences([often], at(0) + timedelta(hours=20)) == {}, "a night is not a silence"
+    assert silences([series(noisy((4, 100)))], at(900)) == {}, "too few runs to know an interval"
 
 
 def test_a_kpi_that_the_newest_run_lacks() -> None:
     full = series(noisy((20, 100)), "throughput")
     part = series(noisy((19, 100)), "latency")
-    (found,) = silences([full, part], at(20))
-    assert (found.kpi_id, found.reason) == ("latency", "the newest run has no latency")
+    assert silences([full, part], at(20)) == {part.id: "the newest run has no latency"}
     often_missing = replace(part, points=(*part.points[:17], part.points[18]))
-    assert silences([full, often_missing], at(20)) == []
+    assert silences([full, often_missing], at(20)) == {}
