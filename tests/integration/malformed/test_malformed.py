@@ -190,7 +190,9 @@ def bugs(metrics: Metrics) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize("definition", [definition for definition, _ in kinds()], ids=lambda definition: definition.resource.kind)
+@pytest.mark.parametrize(
+    "definition", [definition for definition, _ in kinds()], ids=lambda definition: definition.resource.kind
+)
 async def test_no_malformed_object_affects_others(
     client: Client, crds: None, namespace: str, definition: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
