@@ -32,7 +32,7 @@ from fournos.insight.explanation import Explanation, as_data
 from fournos.insight.facts import WaitFacts, gather
 from fournos.insight.queues import entries, gather_queue
 from fournos.insight.quota import LOCAL_QUEUE, rows
-from fournos.insight.reasons import explain, kept
+from fournos.insight.reasons import explain
 from fournos.insight.sheets import sheet
 from fournos.insight.values import Obj, between, key_of, phase_of, since, spec_of, status_of, uid_of
 
@@ -100,7 +100,7 @@ async def _explain_job(cli: Cli, session: CliSession, name: str) -> None:
     else:
         lines = view(job, explanation, cli.world.now(), width=cli.output.width)
         lines += _elsewhere_view(elsewhere)
-        cli.output.lines(lines + _estimate(predicted, cli.world.now(), facts))
+        cli.output.lines(lines + _estimate(predicted, cli.world.now(), facts, explanation))
 
 
 async def _explain_sheet(cli: Cli, session: CliSession, resource: Resource, name: str) -> None:
@@ -182,12 +182,14 @@ def view(job: Obj, explanation: Explanation, now: datetime, *, width: int | None
     return lines + section("Try", [Text(line) for line in explanation.advice])
 
 
-def _estimate(typical: Typical | None, now: datetime, facts: WaitFacts) -> list[Text]:
+def _estimate(
+    typical: Typical | None, now: datetime, facts: WaitFacts, explanation: Explanation
+) -> list[Text]:
     if typical is None:
         return []
     from fournos.history.estimates import sentence
 
-    return section("Estimate", [Text(sentence(typical, now, facts.place, kept(facts, now)))])
+    return section("Estimate", [Text(sentence(typical, now, facts.place, explanation.kept))])
 
 
 def _holders(holders: Sequence[Obj], now: datetime) -> list[tuple[str | Text, ...]]:
@@ -274,7 +276,7 @@ async def estimate(cli: Cli, name: EstimatedArgument = "") -> None:
             job = await find_job(cli, session, name)
             jobs = [await history.estimate(uid_of(job))]
             facts = await gather(session.api, job, queue=cli.queue)
-            places = {jobs[0].name: (facts.place, kept(facts, cli.world.now()))}
+            places = {jobs[0].name: (facts.place, explain(facts, cli.world.now()).kept)}
         else:
             jobs = await history.estimates()
             places = await _places(cli, session) if any(not one.running_since for one in jobs) else {}
@@ -293,8 +295,4 @@ async def _places(cli: Cli, session: CliSession) -> dict[str, tuple[int | None, 
     """Returns job in the queue → its place, and what keeps it whatever that is."""
     queue = await gather_queue(session.api, session.namespace, cli.queue)
     line = entries(queue, cli.world.now())
-    return {
-        one.name: (one.place or None, "" if one.by_turn else f"{one.name} {one.reason}".removesuffix("."))
-        for one in line
-        if one.namespace == session.namespace
-    }
+    return {one.name: (one.place or None, one.kept) for one in line if one.namespace == session.namespace}

@@ -160,12 +160,12 @@ class AsyncJob(AsyncWork, JobView):
         """
         from fournos.history.estimates import sentence
         from fournos.insight.facts import gather
-        from fournos.insight.reasons import kept
+        from fournos.insight.reasons import explain
 
         await self.refresh()
         typical = await self._client.history.estimate(self.uid, namespace=self.namespace)
         facts = await gather(self._client.api, self._raw, queue=self._client.queue_name)
-        return sentence(typical, self._client.now(), facts.place, kept(facts, self._client.now()))
+        return sentence(typical, self._client.now(), facts.place, explain(facts, self._client.now()).kept)
 
     @typed
     async def results(self) -> MeasuredResults:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fournos.engine.kube.resource import Obj, key_of
@@ -27,6 +27,11 @@ class Explanation:
     """The keys of the Workloads ahead in the queue; None if it is not queued or the order is not known."""
     in_line: int = 0
     """The number of pending Workloads, this one included."""
+    kept: str = field(default="", compare=False)
+    """What keeps it whatever its place in the queue, as a sentence without its end mark.
+
+    "" if it waits for its turn, or for quota whose end is not known.
+    """
 
     @property
     def by_turn(self) -> bool:

@@ -135,7 +135,6 @@ async def gather(source: Source, job: Obj, *, queue: str = DEFAULT_QUEUE) -> Wai
         found=dependents,
         events=events,
         holders=await _holders(source, job),
-        locks=await _locks(source),
     )
 
 
@@ -147,7 +146,7 @@ async def _locks(source: Source) -> dict[str, str]:
 
 
 async def queue_facts(source: Source, obj: Obj, name: str) -> WaitFacts:
-    """Reads the LocalQueue `name`, its ClusterQueue, the ResourceFlavors and the pending Workloads.
+    """Reads the LocalQueue `name`, its ClusterQueue, the ResourceFlavors, locks and pending Workloads.
 
     `obj` is the queued object, of any kind.
     """
@@ -175,6 +174,7 @@ async def queue_facts(source: Source, obj: Obj, name: str) -> WaitFacts:
         ordered=ordered,
         cohort=cohort,
         quotas=Quotas(cluster, flavors, cohort) if isinstance(cluster, dict) else None,
+        locks=await _locks(source),
     )
 
 

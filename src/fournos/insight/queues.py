@@ -47,8 +47,8 @@ class QueueEntry:
     """The creation time of its Workload."""
     reason: str
     """Why it waits, without its name, which stands beside it."""
-    by_turn: bool = True
-    """False if something else than its turn and quota keeps it, such as a queue that is stopped."""
+    kept: str = ""
+    """What keeps it whatever its place, as `Explanation.kept`: a queue that is stopped, a lock."""
 
     def as_data(self) -> dict[str, Any]:
         return asdict(self)
@@ -131,8 +131,11 @@ def _explained(place: int, key: Key, priority: int, queue_read: QueueFacts, now:
     facts = replace(queue_read.base, job=job, found=Children(workloads=(workload,)), holders=holders)
     owner = str(spec_of(job).get("owner") or "")
     explanation = explain(facts, now)
-    reason = explanation.verdict.removeprefix(f"{name} ")
-    return QueueEntry(place, key.namespace, kind, name, owner, priority, since, reason, explanation.by_turn)
+    reason = explanation.verdict
+    if explanation.by_turn and explanation.kept:
+        reason = f"{reason.removesuffix('.')}: {explanation.kept.removeprefix(f'{name} waits: ')}."
+    reason = reason.removeprefix(f"{name} ")
+    return QueueEntry(place, key.namespace, kind, name, owner, priority, since, reason, explanation.kept)
 
 
 # --- a ClusterQueue at a glance ---------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from fournos.api.phase import run_times
@@ -32,6 +33,11 @@ from fournos.systems.jobs.names import RERUNS_CREATED
 
 def explain(facts: WaitFacts, now: datetime) -> Explanation:
     """Explains the phase of the job."""
+    explanation = _explained(facts, now)
+    return replace(explanation, kept=_kept(facts, explanation, now))
+
+
+def _explained(facts: WaitFacts, now: datetime) -> Explanation:
     job = facts.job
     name, phase = name_of(job), phase_of(job)
     if job["metadata"].get("deletionTimestamp"):
@@ -62,12 +68,7 @@ def explain(facts: WaitFacts, now: datetime) -> Explanation:
             return Explanation(f"{name} is {phase}.", _messages(job))
 
 
-def kept(facts: WaitFacts, now: datetime) -> str:
-    """Returns what keeps the job whatever its place in the queue, as a sentence without its end mark.
-
-    "" if it waits for its turn, or for quota whose end is not known.
-    """
-    explanation = explain(facts, now)
+def _kept(facts: WaitFacts, explanation: Explanation, now: datetime) -> str:
     quota = explanation.quota
     if quota is None or not explanation.by_turn:
         return explanation.verdict.removesuffix(".")

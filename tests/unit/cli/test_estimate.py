@@ -15,6 +15,7 @@ from fournos.history.records import body
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, NS, cluster_queue, job, workload
 from tests.unit.cli.test_explain import pending, world
+from tests.unit.cli.test_queue import controlled
 
 PATH = f"/apis/history.fournos.dev/v1/namespaces/{NS}/estimates"
 ONE = Typical("one", NS, "uid-one", None, 2400.0, 12)
@@ -56,13 +57,17 @@ def test_no_start_is_promised_while_the_queue_is_stopped(words: tuple[str, ...])
 def test_the_end_of_a_lock_is_said() -> None:
     used = cluster_queue({"cluster-1": {"fournos/cluster-slot": (100, 100)}})
     asks = {"fournos/cluster-slot": "1"}
-    found = world(pending(cluster="cluster-1"), workload("one", asks=asks, cluster="cluster-1"), queue=used)
+    found = controlled(
+        world(pending(cluster="cluster-1"), workload("one", asks=asks, cluster="cluster-1"), queue=used)
+    )
     ends = (NOW + timedelta(hours=2)).isoformat()
     locked = {"metadata": {"name": "cluster-1", "namespace": "hearth"}, "status": {"lockExpiresAt": ends}}
     found.add(FOURNOS_CLUSTER, locked)
-    found.stored = {f"{PATH}/uid-one": body(ONE, Typical)}
-    text = Program(found)("estimate", "one").stdout
-    assert text.startswith("one waits: cluster-1 is locked for 2h more, its kind takes 40m"), text
+    found.stored = {PATH: body([ONE], list[Typical]), f"{PATH}/uid-one": body(ONE, Typical)}
+    for words in (("estimate", "one"), ("estimate",)):
+        text = Program(found)(*words).stdout
+        assert text.startswith("one waits: cluster-1 is locked for 2h more, its kind takes 40m"), text
+    assert "cluster-1 is locked for 2h more" in Program(found, env={"COLUMNS": "140"})("queue").stdout
     assert f"the lock of cluster-1 ends at {ends}" in Program(found)("explain", "one").stdout
 
 

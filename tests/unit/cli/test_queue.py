@@ -98,4 +98,4 @@ def test_it_costs_the_same_for_any_length(number: int) -> None:
 
     api.list = counted  # type: ignore[assignment, method-assign]
     assert len(Program(controlled(api))("queue", "-o", "json").stdout) > 100 * number
-    assert len(calls) == 6
+    assert len(calls) == 7

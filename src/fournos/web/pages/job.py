@@ -18,9 +18,9 @@ from fournos.history.estimates import Typical, sentence
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import gather as gather_facts
 from fournos.insight.failure import Failure
+from fournos.insight.fleet import KINDS
 from fournos.insight.jobs import JobChange, cluster_of
 from fournos.insight.manifests import dump
-from fournos.insight.queues import KINDS
 from fournos.insight.quota import rows as quota_rows
 from fournos.insight.reasons import explain
 from fournos.insight.values import (
@@ -350,7 +350,7 @@ def _estimate(typical: Typical | None, explanation: Explanation | None, now: dat
     if typical is None:
         return ""
     ahead = explanation.ahead if explanation else None
-    keeps = explanation.verdict.removesuffix(".") if explanation and not explanation.by_turn else ""
+    keeps = explanation.kept if explanation else ""
     return sentence(typical, now, None if ahead is None else len(ahead) + 1, keeps)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from fournos.api.kinds import FOURNOS_JOB, Resource
 from fournos.client.errors import FournosError
 from fournos.history.estimates import Typical
-from fournos.insight import queues
+from fournos.insight import fleet, queues
 from fournos.insight.queues import QueueEntry
 from fournos.insight.values import short
 from fournos.web.errors import PageError
@@ -56,7 +56,7 @@ def _starts(
     texts: dict[tuple[str, str, str], str] = {}
     for entry in entries:
         job = jobs.get((entry.namespace, entry.name)) if entry.kind == FOURNOS_JOB.kind else None
-        if job and entry.place and (wait := job.starts_in(entry.place)) is not None:
+        if job and entry.place and not entry.kept and (wait := job.starts_in(entry.place)) is not None:
             texts[entry.namespace, entry.kind, entry.name] = f"in about {short(wait)}"
     return texts
 
@@ -87,6 +87,6 @@ PAGE: Final = Page(
     title="Queue",
     path="/queue",
     gather=gather,
-    watched=queues.KINDS,
+    watched=fleet.KINDS,
     command="fournos queue{jobs}",
 )

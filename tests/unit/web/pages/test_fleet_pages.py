@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.client.errors import HistoryUnavailableError
 from fournos.engine.kube.errors import NotFoundError
 from fournos.engine.kube.resource import Resource
@@ -17,10 +19,11 @@ from fournos.history.regressions.benchmark import Benchmark
 from fournos.insight.errors import FournosError
 from fournos.web.errors import PageError
 from fournos.web.pages import benchmarks, cluster, fleet, jobs, queue
+from fournos.web.pages import job as job_page
 from fournos.web.pages.benchmarks import RESOURCE
 from fournos.web.site import Action, Done, Page
 from tests.unit.cli.api import Api
-from tests.unit.cli.objects import NS, ago, job
+from tests.unit.cli.objects import NOW, NS, ago, cluster_queue, job
 from tests.unit.cli.objects import workload as workload_of
 from tests.unit.cli.test_benchmarks import SILENT, WORST
 from tests.unit.cli.test_explain import world
@@ -179,6 +182,27 @@ async def test_the_queue_has_a_column_of_starts_when_one_is_known() -> None:
         "Starts" in (known := text(await shown(queue.PAGE, call(estimated(True))))) and "in about 1h" in known
     )
     assert "Starts" not in text(await shown(queue.PAGE, call(estimated(False))))
+
+
+async def test_the_queue_promises_no_start_of_what_is_kept_whatever_its_place() -> None:
+    """A lock's end is said in its place; of a queue that is stopped nothing is known."""
+    ends = (NOW + timedelta(hours=2)).isoformat()
+    asks, full = {"fournos/cluster-slot": "1"}, {"cluster-1": {"fournos/cluster-slot": (100, 100)}}
+    stopped = cluster_queue(full, spec={"stopPolicy": "Hold"})
+    for above, reason in ((cluster_queue(full), "cluster-1 is locked for 2h more"), (stopped, "is stopped")):
+        waits = job("one", "Pending", spec={"cluster": "cluster-1"})
+        api = world(waits, workload_of("one", asks=asks, cluster="cluster-1"), queue=above)
+        locked = {"metadata": {"name": "cluster-1", "namespace": "hearth"}, "status": {"lockExpiresAt": ends}}
+        api.add(FOURNOS_CLUSTER, locked)
+        typical = Typical("one", NS, "uid-one", None, 1800.0, 4)
+        api.stored = {
+            f"/apis/history.fournos.dev/v1/namespaces/{NS}/estimates": body([typical], list[Typical]),
+            f"/apis/history.fournos.dev/v1/namespaces/{NS}/estimates/uid-one": body(typical, Typical),
+        }
+        listed = text(await shown(queue.PAGE, call(api)))
+        assert reason in listed and "in about" not in listed
+        its_page = text(await shown(job_page.PAGE, call(api, path={"namespace": NS, "name": "one"})))
+        assert reason in its_page and "it starts in about" not in its_page
 
 
 @pytest.mark.parametrize("first", ["2", "٣", "-1", "x", "99999999999999"])
