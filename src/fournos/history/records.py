@@ -124,7 +124,7 @@ class Run:
     fingerprint: str = ""
     """Runs with the same fingerprint can be compared (`fournos.history.fingerprint`)."""
     waited_for: str = ""
-    """What it waited for last (`fournos.insight.causes.Cause`); "" if it never waited."""
+    """What it waited for last (`fournos.api.phase.Cause`); "" if it never waited."""
     waited_for_text: str = ""
     """The same for people; for example the holder of the lock, or the flavor whose quota is short."""
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -125,13 +125,11 @@ NEAR: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class FindingGroup:
-    """Findings that began with the same run, and what else changed with that run."""
+    """Findings that began with the same run."""
 
     run: str
     findings: tuple[Finding, ...]
     """Regressions first, the largest change first."""
-    causes: tuple[str, ...] = ()
-    """Differences of provenance between this run and the one before, such as an image digest."""
 
     @property
     def kind(self) -> Kind:
@@ -149,11 +147,10 @@ class FindingGroup:
     def __str__(self) -> str:
         first = self.findings[0]
         more = f" and {count(len(self.findings) - 1, 'more KPI')}" if len(self.findings) > 1 else ""
-        cause = f"; changed with it: {', '.join(self.causes)}" if self.causes else ""
         notes = dict.fromkeys(one.uncounted for one in self.findings if one.uncounted)
         note = f"; {'; '.join(notes)}" if notes else ""
         series = with_labels(first.kpi_id, first.labels)
-        return f"{self.kind} {self.state.lower()}: {series} {size(first)}{more}{cause}{note}"
+        return f"{self.kind} {self.state.lower()}: {series} {size(first)}{more}{note}"
 
 
 def size(finding: Finding) -> str:
@@ -167,15 +164,11 @@ def runs_in_order(series: Iterable[Series]) -> list[str]:
     return sorted(found, key=lambda run: (found[run], run))
 
 
-def group(
-    findings: Iterable[Finding], order: Sequence[str], causes: Mapping[str, Sequence[str]] | None = None
-) -> list[FindingGroup]:
+def group(findings: Iterable[Finding], order: Sequence[str]) -> list[FindingGroup]:
     """Joins findings whose runs are at most NEAR apart.  The newest group comes first.
 
-    `order` has all runs, the oldest first.  `causes` maps a run to what changed with it: of neighbouring runs
-    the first one with a known cause gives the group its run.
+    `order` has all runs, the oldest first.
     """
-    known_causes = causes or {}
     place = {run: index for index, run in enumerate(order)}
     ordered = sorted(findings, key=lambda finding: (place[finding.run], finding.kpi_id, finding.series))
     parts: list[list[Finding]] = []
@@ -184,13 +177,7 @@ def group(
             parts[-1].append(finding)
         else:
             parts.append([finding])
-    return [_group(part, known_causes) for part in reversed(parts)]
-
-
-def _group(part: list[Finding], causes: Mapping[str, Sequence[str]]) -> FindingGroup:
-    runs = list(dict.fromkeys(found.run for found in part))
-    run = next((run for run in runs if causes.get(run)), runs[0])
-    return FindingGroup(run, tuple(sorted(part, key=_weight)), tuple(causes.get(run, ())))
+    return [FindingGroup(part[0].run, tuple(sorted(part, key=_weight))) for part in reversed(parts)]
 
 
 def _weight(found: Finding) -> tuple[int, float, str, str]:
