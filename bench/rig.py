@@ -106,7 +106,7 @@ def _set_up(cluster: Cluster, quotas: Mapping[str, int], extra: Sequence[Mapping
     resources.apply(cluster, [_pipeline(), *(_kubeconfig(cluster_name) for cluster_name in quotas)])
 
 
-def queue_objects(quotas: Mapping[str, int], queue: str = QUEUE) -> list[dict[str, Any]]:
+def queue_objects(quotas: Mapping[str, int]) -> list[dict[str, Any]]:
     """Returns the flavors, one ClusterQueue with all of them, and its LocalQueue.  GPU quota never limits."""
     api = "kueue.x-k8s.io/v1beta2"
     gpus = f"fournos/gpu-{GPU}"
@@ -138,14 +138,14 @@ def queue_objects(quotas: Mapping[str, int], queue: str = QUEUE) -> list[dict[st
         {
             "apiVersion": api,
             "kind": "ClusterQueue",
-            "metadata": {"name": queue},
+            "metadata": {"name": QUEUE},
             "spec": {"namespaceSelector": access, "resourceGroups": [group]},
         },
         {
             "apiVersion": api,
             "kind": "LocalQueue",
-            "metadata": {"name": queue, "namespace": NAMESPACE},
-            "spec": {"clusterQueue": queue},
+            "metadata": {"name": QUEUE, "namespace": NAMESPACE},
+            "spec": {"clusterQueue": QUEUE},
         },
     ]
 

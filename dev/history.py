@@ -34,7 +34,7 @@ def with_image(shipped: Iterable[dict[str, Any]], image: str) -> list[dict[str, 
     return manifests
 
 
-def deploy(cluster: Cluster, image: Image | str, *, limit: int = LIMIT) -> None:
+def deploy(cluster: Cluster, image: Image | str) -> None:
     """Applies the manifests and waits until the store answers, and the API.
 
     Raises DevclusterError with the pods and the end of their logs.
@@ -44,11 +44,11 @@ def deploy(cluster: Cluster, image: Image | str, *, limit: int = LIMIT) -> None:
     resources.apply(cluster, [one for one in found if one["kind"] == "Namespace"])
     resources.apply(cluster, [one for one in found if one["kind"] != "Namespace"])
     kubectl = partial(resources.kubectl, cluster, "--namespace", HOME)
-    await_rollout(kubectl, NAME, limit=limit)  # a pod of it is ready when its store answers
+    await_rollout(kubectl, NAME, limit=LIMIT)  # a pod of it is ready when its store answers
     # The API server forwards requests to it.
     words = ("wait", "--for=condition=Available", "apiservice/v1.history.fournos.dev")
     with evidence(lambda: pods(cluster)):
-        kubectl(*words, f"--timeout={limit}s", limit=limit + 10)
+        kubectl(*words, f"--timeout={LIMIT}s", limit=LIMIT + 10)
 
 
 def pods(cluster: Cluster) -> str:

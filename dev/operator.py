@@ -61,9 +61,8 @@ def deploy(
     *,
     replicas: int = 2,
     settings: Mapping[str, str] | None = None,
-    limit: int = LIMIT,
 ) -> None:
-    """Applies the objects and waits, at most `limit` seconds, until all replicas are ready.
+    """Applies the objects and waits until all replicas are ready.
 
     `where` must be set up (dev.setup) with a namespace for the operator, and an Image must be loaded.
     Raises DevclusterError with the pods and the end of their logs.
@@ -75,7 +74,7 @@ def deploy(
     beside = ("deployment/fournos", "serviceaccount/fournos", "--namespace", where.namespace)
     resources.kubectl(cluster, "delete", "--ignore-not-found", *beside)
     kubectl = partial(resources.kubectl, cluster, "--namespace", where.operator_namespace)
-    await_rollout(kubectl, "fournos", limit=limit)
+    await_rollout(kubectl, "fournos", limit=LIMIT)
 
 
 def pods(cluster: Cluster, namespace: str) -> str:

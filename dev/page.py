@@ -31,21 +31,22 @@ _FILE = "page"
 _LOG = "page"
 _LOOK = 0.5
 """Seconds between two looks at the file."""
+_LIMIT = 120.0
 _PATIENCE = 5.0
 """Seconds for which the usual port is waited for: an earlier page may be about to end."""
 
 
-def deploy(cluster: Cluster, namespace: str, *, limit: float = 120.0) -> str:
+def deploy(cluster: Cluster, namespace: str) -> str:
     """Starts the page of this checkout in place of an earlier one.  Returns the address to open.
 
-    Raises DevclusterError if it does not serve within `limit` seconds.
+    Raises DevclusterError if it does not serve within two minutes.
     """
     record, name = cluster.record, secrets.token_hex(8)
     (record.directory / _FILE).write_text(name)
     log = record.log_file(_LOG)
     log.parent.mkdir(parents=True, exist_ok=True)
     process = _start(record, namespace, name, log)
-    deadline = time.monotonic() + limit
+    deadline = time.monotonic() + _LIMIT
     while not (served := re.search(rf"http://{HOST}:\d+/open/\S+", log.read_text(errors="replace"))):
         if process.poll() is not None or time.monotonic() > deadline:
             raise DevclusterError(f"The page does not answer: {tail_file(log)}", hint=f"Its whole log: {log}")

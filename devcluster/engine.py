@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,13 +66,13 @@ class Engine:
         return digests[repository]
 
 
-def find_engine(environment: Mapping[str, str] | None = None) -> Engine | None:
+def find_engine() -> Engine | None:
     """Returns the engine that CONTAINER_TOOL names, else the first of Docker and Podman that answers.
 
     None means buildah.  The server of each is queried: an installed client alone cannot build.  Raises
     DevclusterError if the named engine is not usable.
     """
-    tool = (os.environ if environment is None else environment).get("CONTAINER_TOOL", "")
+    tool = os.environ.get("CONTAINER_TOOL", "")
     if tool == WITHOUT:
         return None
     if tool and tool not in PROGRAMS:

@@ -20,8 +20,9 @@ from devcluster.system import POSTGRES_PACKAGES, ensure_packages
 _OPTIONS = {
     "listen_addresses": "''",
     "max_connections": "60",
+    "fsync": "off",
+    "full_page_writes": "off",
 }
-_NOT_DURABLE = {"fsync": "off", "full_page_writes": "off"}
 _USER = "postgres"
 """PostgreSQL refuses to run as root: then it runs as this user, which Debian's package brings."""
 _LIMIT = 60.0
@@ -48,11 +49,10 @@ def _find() -> Path | None:
 class Postgres:
     """One server.  `stop`, `kill` and `start` are for tests of a database that goes and comes back.
 
-    It does not wait for the disk, unless it is `durable`.
+    It does not wait for the disk.
     """
 
-    def __init__(self, *, durable: bool = False) -> None:
-        self._options = {**_OPTIONS, **({} if durable else _NOT_DURABLE)}
+    def __init__(self) -> None:
         self._programs = programs()
         self._user = _USER if os.geteuid() == 0 else None
         # The path of a Unix socket has at most 107 bytes, and the server's user needs access to it.
@@ -66,7 +66,7 @@ class Postgres:
         self.start()
 
     def start(self) -> None:
-        given = {**self._options, "unix_socket_directories": str(self.directory)}
+        given = {**_OPTIONS, "unix_socket_directories": str(self.directory)}
         options = " ".join(f"-c {name}={value}" for name, value in given.items())
         self._control("start", "--log", str(self.directory / "log"), "--options", options)
 

@@ -116,6 +116,8 @@ _IMAGES: Final = ("fournos", "hearth")
 _RELEASE: Final = re.compile(r"v?\d+\.\d+\.\d+")
 _APIS: Final = (FOURNOS, APPWRAPPER, MINICLUSTER, KUEUE, TEKTON)
 _REQUIRED: Final = (FOURNOS, KUEUE, TEKTON)
+_DIFFERENCES: Final = 3
+"""Paths of a CRD that are named."""
 
 
 async def check_versions(server: DoctorServer, place: ExaminedNamespaces, kubernetes: str) -> Findings:
@@ -200,11 +202,12 @@ def _expected() -> dict[str, Mapping[str, Any]]:
     return {definition.name: crd(definition, rules=rules) for definition, rules in KINDS}
 
 
-def schema_differences(expected: Mapping[str, Any], installed: Obj, *, most: int = 3) -> list[str]:
-    """Returns the paths where fields or their CEL rules differ, at most `most` of them."""
+def schema_differences(expected: Mapping[str, Any], installed: Obj) -> list[str]:
+    """Returns the paths where fields or their CEL rules differ, the first of them."""
     mine, theirs = (dict(_fields(_schema(one), "")) for one in (expected, installed))
     paths = [path or "the kind" for path in {**mine, **theirs} if mine.get(path) != theirs.get(path)]
-    return paths if len(paths) <= most else [*paths[:most], f"{len(paths) - most} more"]
+    more = len(paths) - _DIFFERENCES
+    return paths if more <= 0 else [*paths[:_DIFFERENCES], f"{more} more"]
 
 
 def _schema(document: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -12,8 +12,7 @@ from typing import Final, TypeAlias
 from markupsafe import Markup
 
 _STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
-
-
+_MOST_TICKS: Final = 6
 _FINEST: Final = 1e-12
 """Values whose difference is a smaller share of them have one text, and rounding errors for places."""
 
@@ -30,16 +29,16 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     return [number * step for number in range(first, last + 1)]
 
 
-def time_step(length: timedelta, most: int = 6) -> timedelta:
+def time_step(length: timedelta) -> timedelta:
     """A round distance between the ticks of a time axis."""
-    seconds = length.total_seconds() / most
+    seconds = length.total_seconds() / _MOST_TICKS
     found = next((step for step in _STEPS if step >= seconds), 0)
     return timedelta(seconds=found or math.ceil(seconds / 86400) * 86400)
 
 
-def time_ticks(length: timedelta, most: int = 6) -> Iterator[timedelta]:
+def time_ticks(length: timedelta) -> Iterator[timedelta]:
     """The distances of the ticks from the beginning of a time axis."""
-    step = time_step(length, most)
+    step = time_step(length)
     at = timedelta()
     while at <= length:
         yield at

@@ -163,15 +163,14 @@ _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 class Sending:
     """The files that are being sent."""
 
-    def __init__(self, *, most: int = ALL, each: int = EACH) -> None:
+    def __init__(self, *, most: int = ALL) -> None:
         self._most = most
-        self._each = each
         self._open: Counter[str] = Counter()
 
     @contextmanager
     def counted(self, person: str) -> Iterator[None]:
         """Raises PageError if no further file may be sent."""
-        if self._open.total() >= self._most or self._open[person] >= self._each:
+        if self._open.total() >= self._most or self._open[person] >= EACH:
             raise PageError(
                 503,
                 "Too many downloads",

@@ -59,8 +59,8 @@ class RenderedPage:
 class PageContent(Kept[Hashable]):
     """Renders pages, and keeps those that open tabs ask for again and again."""
 
-    def __init__(self, site: Site, most: int = PAGES) -> None:
-        super().__init__(most)
+    def __init__(self, site: Site) -> None:
+        super().__init__(PAGES)
         self._site = site
 
     async def of(self, page: Page, call: Call, target: str) -> RenderedPage:

@@ -180,18 +180,16 @@ class TokenFile:
         *,
         certificate: bytes | None = None,
         key: bytes | None = None,
-        max_age: float = TOKEN_FILE_MAX_AGE,
     ) -> None:
         self._path = path
         self._certificate = certificate
         self._key = key
-        self._max_age = max_age
         self._proof: Proof | None = None
         self._read_at = 0.0
 
     async def proof(self) -> Proof:
         now = asyncio.get_running_loop().time()
-        if self._proof is None or now - self._read_at >= self._max_age:
+        if self._proof is None or now - self._read_at >= TOKEN_FILE_MAX_AGE:
             token = self._read()
             if token:
                 self._proof = Proof(token, self._certificate, self._key)

@@ -68,6 +68,9 @@ class Paths:
 WATCH_SECONDS: Final = (300, 600)
 """Range of seconds for the duration of a watch, random so that watches do not renew at the same time."""
 
+_OTHER_QPS: Final = 50.0
+_OTHER_BURST: Final = 100
+"""The rate limit of a client with another identity."""
 _SMALLER: Final = 4
 
 _LOG_BUFFER: Final = 2**14
@@ -125,23 +128,21 @@ class Client(Paths):
     async def close(self) -> None:
         await self._transport.close()
 
-    def bearing(self, token: str, *, qps: float = 50.0, burst: int = 100) -> Client:
+    def bearing(self, token: str) -> Client:
         """Returns a client of the same API server with another identity and a rate limit of its own.
 
         It shares the connections, but no credentials, and ends when this client is closed.
         """
-        return self._with(self._credentials.of(FixedIdentity(Proof(token))), qps, burst)
+        return self._with(self._credentials.of(FixedIdentity(Proof(token))))
 
-    def impersonating(
-        self, headers: tuple[tuple[str, str], ...], *, qps: float = 50.0, burst: int = 100
-    ) -> Client:
+    def impersonating(self, headers: tuple[tuple[str, str], ...]) -> Client:
         """Returns one that acts as the user of these headers, by a right of ours; else as `bearing`."""
-        return self._with(self._credentials.impersonating(headers), qps, burst)
+        return self._with(self._credentials.impersonating(headers))
 
-    def _with(self, credentials: Credentials, qps: float, burst: int) -> Client:
+    def _with(self, credentials: Credentials) -> Client:
         client = copy(self)
         client._credentials = credentials
-        client._transport = self._transport.of(credentials, qps=qps, burst=burst)
+        client._transport = self._transport.of(credentials, qps=_OTHER_QPS, burst=_OTHER_BURST)
         return client
 
     # --- reading -------------------------------------------------------------------------------------

@@ -138,9 +138,9 @@ def credentials_of(
     )
 
 
-def proof_of(config: Config, *, source: str = "kubeconfig") -> Proof:
+def proof_of(config: Config) -> Proof:
     """Returns the token and the client certificate in the current context.  Raises CredentialsError."""
-    return _proof(_chosen(config, None, source)[3], source)
+    return _proof(_chosen(config, None, "kubeconfig")[3], "kubeconfig")
 
 
 def _chosen(config: Config, context: str | None, source: str) -> tuple[str, Config, Config, Config]:

@@ -113,6 +113,7 @@ BURST = 25
 REFILL = 60.0
 """Each object may record BURST new Events at once, and one more every REFILL seconds."""
 
+_CONTROLLER: Final = "fournos.dev/fournos"
 _SeriesKey: TypeAlias = tuple[str, str, str, str]
 
 
@@ -182,13 +183,11 @@ class Recorder:
         clock: Clock,
         metrics: Metrics,
         *,
-        controller: str = "fournos.dev/fournos",
         instance: str = "fournos",
     ) -> None:
         self._api = api
         self._clock = clock
         self._metrics = metrics
-        self._controller = controller
         self._instance = instance
         self._series: OrderedDict[_SeriesKey, _Series] = OrderedDict()
         self._budgets: OrderedDict[str, _Budget] = OrderedDict()
@@ -218,7 +217,7 @@ class Recorder:
             note,
             name=f"{key_of(obj).name[:200]}.{uuid.uuid4().hex[:16]}",
             at=self._clock.now(),
-            controller=self._controller,
+            controller=_CONTROLLER,
             instance=self._instance,
         )
         series = self._series[series_key] = _Series(key_of(body), body, now)
