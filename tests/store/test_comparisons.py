@@ -15,6 +15,7 @@ from fournos.client.history import AsyncHistory
 from fournos.engine.kube.auth import FixedIdentity, Proof
 from fournos.engine.kube.client import Client
 from fournos.engine.kube.credentials import Credentials
+from fournos.history.api import comparisons
 from fournos.history.api import results as api_values
 from fournos.history.artifacts import ArtifactLimits
 from fournos.history.blobs import open_blobs
@@ -23,7 +24,7 @@ from fournos.history.compare.formats import FORMATS
 from fournos.history.fingerprint import fingerprint
 from fournos.history.records import Document, Identity, Record
 from fournos.history.results.read import read_file
-from fournos.history.store import HistoryStore
+from fournos.history.store import HistoryStore, results
 from fournos.history.store.results import Results
 from tests.history import a_run, at, ended, everything
 from tests.store.served import served
@@ -142,6 +143,17 @@ async def test_a_trend_tells_of_a_drop_and_of_too_little_history(stage: Stage) -
     found = await stage.history.trends("job-30")
     assert not found.regressed
     assert [str(one) for one in found.report.short] == ["not judged yet: 0 of 10 runs"]
+
+
+async def test_of_many_series_the_first_are_judged_and_that_is_said(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (comparisons, results):
+        monkeypatch.setattr(module, "MAX_SERIES", 1)
+    await stage.run(1, 100)
+    assert (await stage.history.trends("job-1")).summary == (
+        "Only 1 series are judged, the first by their names: name a KPI",
+    )
 
 
 async def test_kpis_as_a_data_frame(stage: Stage, reviews: Reviews) -> None:

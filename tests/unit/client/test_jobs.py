@@ -20,6 +20,8 @@ from fournos.client import (
 from fournos.client.jobs import AsyncJob
 from fournos.engine.kube.resource import JOB, POD, Key, Resource
 from fournos.engine.queueing.kinds import LOCAL_QUEUE, WORKLOAD
+from fournos.history.estimates import Typical
+from fournos.history.records import body
 from tests.unit.client.world import NS, SPEC, Api
 
 
@@ -268,6 +270,17 @@ async def test_a_retry_takes_the_spec_over_and_says_what_is_found_anew(api: Api,
         await job.retry(prioritty="high")
     typed = await job.retry(secret_refs=["b"])
     assert typed.raw["spec"]["secretRefs"] == ["b"]
+
+
+async def test_an_estimate_is_one_sentence(api: Api, job: AsyncJob) -> None:
+    typical = Typical("one", NS, job.uid, None, 2400.0, 12)
+    api.stored = {f"/apis/history.fournos.dev/v1/namespaces/{NS}/estimates/{job.uid}": body(typical, Typical)}
+    api.set("one", "Pending", message="waits")
+    await job.refresh()
+    assert await job.estimate() == (
+        f"one waits for LocalQueue fournos-queue, which namespace {NS} does not have, "
+        "its kind takes 40m (median of 12)."
+    )
 
 
 async def test_a_retry_with_changes_by_path(api: Api, job: AsyncJob) -> None:

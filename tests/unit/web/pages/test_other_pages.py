@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -83,7 +84,8 @@ async def test_the_command_shows_the_same() -> None:
 
 
 async def test_locks_are_in_no_other_sum() -> None:
-    used = Usage(168.0, 2, (Share("ann", 168.0, 2),), (), (), (), locks=(Share("ben", 672.0, 1),))
+    places = (Share("cluster-1", 100.0, 1), Share("[clusterless]", 68.0, 1))
+    used = Usage(168.0, 2, (Share("ann", 168.0, 2),), places, (), (), locks=(Share("ben", 672.0, 1),))
     since = (NOW - timedelta(days=7)).isoformat()
     api = Api()
     path = f"/apis/history.fournos.dev/v1/namespaces/{NS}/usage?{urlencode({'since': since})}"
@@ -91,6 +93,9 @@ async def test_locks_are_in_no_other_sum() -> None:
     html = await shown(usage.PAGE, call(api))
     assert "GPU-hours, by owner" in html
     assert "168.0 GPU-hours in 2 runs" in text(html) and "Lock holder GPU-hours Runs ben" in text(html)
+    assert "[clusterless]" in html and set(re.findall(r'"/clusters/[^"]+"', html)) == {
+        '"/clusters/cluster-1"'
+    }
 
 
 @pytest.mark.parametrize("period", ["1d", "7d", "90d", "forever", ""])
