@@ -152,27 +152,27 @@ def queries(source: random.Random, jobs: int) -> dict[str, Query]:
 
 async def measure(_name: str, *, jobs: int, directory: Path, keep: bool) -> Histories:
     """Fills and measures both databases; no cluster is made."""
-    found = Histories([], [])
+    histories = Histories([], [])
     with tempfile.TemporaryDirectory(prefix="fournos-history-") as folder:
-        await _measure(found, "SQLite", f"sqlite:///{folder}/history.db", jobs)
+        await _measure(histories, "SQLite", f"sqlite:///{folder}/history.db", jobs)
     server = await asyncio.to_thread(Postgres)
     try:
-        await _measure(found, "PostgreSQL", await asyncio.to_thread(server.make_database), jobs)
+        await _measure(histories, "PostgreSQL", await asyncio.to_thread(server.make_database), jobs)
     finally:
         await asyncio.to_thread(server.close)
-    return found
+    return histories
 
 
-async def _measure(found: Histories, name: str, url: str, jobs: int) -> None:
+async def _measure(histories: Histories, name: str, url: str, jobs: int) -> None:
     began = time.perf_counter()
     async with await HistoryStore.open(url) as store:
         await fill(store, jobs)
         await store.database.tidy()
         seconds = time.perf_counter() - began
         recorded = await _record(store, jobs)
-        found.reads.extend([_reads(name, *each) for each in (await _taken(store, jobs)).items()])
+        histories.reads.extend([_reads(name, *each) for each in (await _taken(store, jobs)).items()])
         size = await store.database.size()
-    found.filled.append(Filled(name, jobs, seconds, size / MB, median(recorded)))
+    histories.filled.append(Filled(name, jobs, seconds, size / MB, median(recorded)))
 
 
 def end_of(jobs: int) -> datetime:

@@ -66,20 +66,20 @@ def operator_account(account: str | None) -> str:
 def minicluster_reach(spec: Json) -> tuple[str, ...]:
     """Returns the fields that go beyond containers of the author's own, such as pod.labels; none for most."""
     pod, flux = spec.get("pod") or {}, spec.get("flux") or {}
-    found = [*_beyond("spec", "", spec), *_beyond("pod", "pod.", pod), *_beyond("flux", "flux.", flux)]
-    found += _in_context("pod.", pod)
+    beyond = [*_beyond("spec", "", spec), *_beyond("pod", "pod.", pod), *_beyond("flux", "flux.", flux)]
+    beyond += _in_context("pod.", pod)
     parts = [
         *(("containers.", container) for container in spec.get("containers") or ()),
         *(("services.", container) for container in spec.get("services") or ()),
         ("flux.container.", flux.get("container") or {}),
     ]
     for at, container in parts:
-        found += _beyond("container", at, container)
-        found += _beyond("resources", f"{at}resources.", container.get("resources") or {})
-        found += _in_context(at, container)
+        beyond += _beyond("container", at, container)
+        beyond += _beyond("resources", f"{at}resources.", container.get("resources") or {})
+        beyond += _in_context(at, container)
         for volume in (container.get("volumes") or {}).values():
-            found += _beyond("volume", f"{at}volumes.", volume)
-    return tuple(dict.fromkeys(found))
+            beyond += _beyond("volume", f"{at}volumes.", volume)
+    return tuple(dict.fromkeys(beyond))
 
 
 def _in_context(at: str, part: Json) -> list[str]:

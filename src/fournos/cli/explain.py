@@ -130,10 +130,10 @@ async def _explain_queued(cli: Cli, session: CliSession, kind: str, name: str) -
         return
     resource = framework.resource
     obj = await find_one(session, resource, name, command=f"kubectl get {resource}", what=resource.kind)
-    found = await frameworks.gather(session.api, framework, obj)
-    explanation = frameworks.explain(found)
-    elsewhere = await dispatch.elsewhere(manager_of(session), found.workload)
-    shown = {**obj, "status": {"phase": frameworks.phase(found)}}
+    facts = await frameworks.gather(session.api, framework, obj)
+    explanation = frameworks.explain(facts)
+    elsewhere = await dispatch.elsewhere(manager_of(session), facts.workload)
+    shown = {**obj, "status": {"phase": frameworks.phase(facts)}}
     if cli.output.structured:
         cli.output.data(as_data(shown, explanation) | elsewhere)
     else:

@@ -59,27 +59,27 @@ def pod_problem(pod: Obj) -> str:
     return ""
 
 
-async def read_events(source: Source, found: Children) -> tuple[Obj, ...]:
+async def read_events(source: Source, children: Children) -> tuple[Obj, ...]:
     """Reads the events of what has not started: resolve Jobs without a pod, and pods without a container.
 
     Without the right to read events there are none.
     """
     events: list[Obj] = []
-    for obj in _unstarted(found)[:_READ]:
+    for obj in _unstarted(children)[:_READ]:
         fields = f"regarding.uid={uid_of(obj)}"
         listing = await or_error(source.list(EVENT, namespace=key_of(obj).namespace, fields=fields))
         events += [] if isinstance(listing, KubeError) else listing.items
     return tuple(events)
 
 
-def _unstarted(found: Children) -> list[Obj]:
-    pods = [pod for pod in found.pods if pod_phase(pod) == "Pending" and not has_started(pod)]
-    owners = frozenset().union(*map(owner_uids, found.pods))
-    jobs = [job for job in found.resolve_jobs if uid_of(job) not in owners]
+def _unstarted(children: Children) -> list[Obj]:
+    pods = [pod for pod in children.pods if pod_phase(pod) == "Pending" and not has_started(pod)]
+    owners = frozenset().union(*map(owner_uids, children.pods))
+    jobs = [job for job in children.resolve_jobs if uid_of(job) not in owners]
     return [*(job for job in jobs if not status_of(job).get("conditions")), *pods]
 
 
-def problems(found: Children, events: Iterable[Obj]) -> tuple[str, ...]:
+def problems(children: Children, events: Iterable[Obj]) -> tuple[str, ...]:
     """Returns what keeps the pods of a job from starting, one line each."""
     newest: dict[str, str] = {}
     for event in sorted(events, key=_at):
@@ -87,22 +87,23 @@ def problems(found: Children, events: Iterable[Obj]) -> tuple[str, ...]:
             about = str((event.get("regarding") or {}).get("uid"))
             newest[about] = f"{event.get('reason')}: {one_line(event.get('note'))}"
     lines = []
-    for obj in _unstarted(found):
-        kind = "Job" if obj in found.resolve_jobs else "pod"
+    unstarted = _unstarted(children)
+    for obj in unstarted:
+        kind = "Job" if obj in children.resolve_jobs else "pod"
         text = pod_problem(obj) if kind == "pod" else ""
         if not text and uid_of(obj) in newest:
             text = f"{kind} {name_of(obj)}: {newest[uid_of(obj)]}"
         lines.append(text)
-    started = {uid_of(pod) for pod in _unstarted(found)}
-    lines += [pod_problem(pod) for pod in found.pods if uid_of(pod) not in started]
-    lines += map(_task_problem, found.task_runs)
+    done = {uid_of(obj) for obj in unstarted}
+    lines += [pod_problem(pod) for pod in children.pods if uid_of(pod) not in done]
+    lines += map(_task_problem, children.task_runs)
     return tuple(dict.fromkeys(filter(None, lines)))
 
 
 async def not_starting(source: Source, pods: Sequence[Obj], jobs: Sequence[Obj]) -> tuple[str, ...]:
     """As `problems`, of the pods of another kind, and of the Jobs that make them."""
-    found = Children(resolve_jobs=tuple(jobs), pods=tuple(pods))
-    return problems(found, await read_events(source, found))
+    children = Children(resolve_jobs=tuple(jobs), pods=tuple(pods))
+    return problems(children, await read_events(source, children))
 
 
 def _task_problem(task_run: Obj) -> str:

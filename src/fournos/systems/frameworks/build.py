@@ -50,10 +50,10 @@ def pod_sets(framework: Framework, obj: Obj) -> list[PodSet]:
     if framework.pod_sets:
         return [_from_template(rule, obj) for rule in framework.pod_sets]
     where = framework.requests.pod_template
-    kept = (read(obj, where) if where else None) or {}
-    if problem := template_problem({"spec": kept}):
+    placement = (read(obj, where) if where else None) or {}
+    if problem := template_problem({"spec": placement}):
         raise RequestsError(f"{where}: {problem}")
-    spec = {name: kept[name] for name in _PLACEMENT if kept.get(name)}
+    spec = {name: placement[name] for name in _PLACEMENT if placement.get(name)}
     requests = {name: str(amount) for name, amount in requests_of(framework, obj).items()}
     container = {"name": MAIN, "image": MAIN, "resources": {"requests": requests}}
     return [PodSet(MAIN, 1, {"spec": {**spec, "containers": [container], "restartPolicy": "Never"}})]
@@ -71,8 +71,8 @@ def _from_template(rule: PodSetRule, obj: Obj) -> PodSet:
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         raise RequestsError(f"{rule.count} is not a number of pods")
     meta = template.get("metadata") or {}
-    kept = {name: meta[name] for name in ("labels", "annotations") if meta.get(name)}
-    return PodSet(rule.name, count, {"metadata": kept, "spec": template["spec"]})
+    metadata = {name: meta[name] for name in ("labels", "annotations") if meta.get(name)}
+    return PodSet(rule.name, count, {"metadata": metadata, "spec": template["spec"]})
 
 
 def known_pod_sets(workload: Obj) -> list[PodSet]:

@@ -79,13 +79,13 @@ def observe(
         left = tuple(replace(worker, listed=False) for worker in known if worker.exists)
         return Observed(check, f"there is no MultiKueueConfig {config_name}", left)
     listed = clusters_of(config)
-    found = [_worker(caches, name, settings, workers) for name in listed]
+    members = [_worker(caches, name, settings, workers) for name in listed]
     for name in reported_workers(check):
         if name not in listed and exists(caches, name):
             leaving = _worker(caches, name, settings, workers)
             if not leaving.probed or leaving.unusable_reason or workers.holds(name):
-                found.append(replace(leaving, listed=False))
-    return Observed(check, "", tuple(found))
+                members.append(replace(leaving, listed=False))
+    return Observed(check, "", tuple(members))
 
 
 def _worker(caches: Caches, name: str, settings: MultiKueueSettings, workers: RemoteClients) -> Worker:
