@@ -170,8 +170,12 @@ def _choose_groups(role: Document, values: str, expressions: _Expressions) -> No
 
 
 def _choose_configuration(config_map: Document, values: str, expressions: _Expressions) -> None:
-    text = f'{{{{ dict "multiKueue" {values}.configuration | toJson | quote }}}}'
-    config_map["data"] = {name: expressions.token(text) for name in config_map["data"]}
+    """Takes the section multiKueue of each file from the values, and the rest from the manifest, as JSON."""
+    for name, text in config_map["data"].items():
+        fields = yaml.safe_load(text).items()
+        rest = " ".join(f'"{key}" "{value}"' for key, value in fields if key != "multiKueue")
+        file = f'dict {rest} "multiKueue" {values}.configuration | toJson | quote'
+        config_map["data"][name] = expressions.token(f"{{{{ {file} }}}}")
 
 
 _CHOICES: Final[Mapping[str, Callable[[Document, str, _Expressions], None]]] = {
