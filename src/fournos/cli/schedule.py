@@ -185,7 +185,7 @@ async def find_schedule(session: CliSession, name: str) -> Obj:
 # --- changes ---------------------------------------------------------------------------------------------
 
 
-async def _handle(cli: Cli, session: CliSession, name: str) -> AsyncSchedule:
+async def _handle(session: CliSession, name: str) -> AsyncSchedule:
     return AsyncSchedule(session, await find_schedule(session, name))
 
 
@@ -210,7 +210,7 @@ async def suspend(
     fournos schedule suspend nightly --until 2026-12-27
     """
     async with cli.session() as session:
-        schedule, now = await _handle(cli, session, name), cli.world.now()
+        schedule, now = await _handle(session, name), cli.world.now()
         end = None if until is None else moment_of(until, schedules.plan(schedule.raw).zone, now)
         await schedule.suspend(reason, until=end)
     length = f"until {format_time(end)}" if end else f"until: {COMMAND} resume {schedule.name}"
@@ -225,7 +225,7 @@ async def resume(cli: Cli, name: NameArgument) -> None:
     fournos schedule resume nightly
     """
     async with cli.session() as session:
-        schedule = await _handle(cli, session, name)
+        schedule = await _handle(session, name)
         await schedule.resume()
     times = next_times(schedule.raw, 1, cli.world.now())
     cli.output.say(f"{schedule.name} resumed" + "".join(f"; next: {clock_text(time)}" for time in times))
@@ -247,7 +247,7 @@ async def trigger(
     fournos schedule trigger nightly
     """
     async with cli.session() as session:
-        schedule = await _handle(cli, session, name)
+        schedule = await _handle(session, name)
         jobs = await schedule.trigger(timeout=0 if no_wait else PATIENCE)
     if no_wait:
         cli.output.say(f"{schedule.name} triggered")
@@ -278,7 +278,7 @@ async def delete(
     fournos schedule delete nightly --cascade --yes
     """
     async with cli.session() as session:
-        schedule = await _handle(cli, session, name)
+        schedule = await _handle(session, name)
         jobs = await jobs_of(session.api, schedule.raw)
         active = f" ({len(under_way(jobs))} of them under way)" if under_way(jobs) else ""
         extra = f" and its {count(len(jobs), 'job')}{active}" if cascade and jobs else ""

@@ -294,7 +294,7 @@ def _living(ctx: Context) -> Decision:
     if job is not None:
         end = end_of(ctx, job)
         if isinstance(end, End):
-            return _ended(ctx, end)
+            return _ended(ctx)
         again = None if end is not None else due(ctx)
         if again is not None and ctx.now >= again:
             return begin_again(ctx)
@@ -355,7 +355,7 @@ def _labels(ctx: Context) -> tuple[Step, ...]:
     )
 
 
-def _ended(ctx: Context, end: End) -> Decision:
+def _ended(ctx: Context) -> Decision:
     """Writes the result, after Job and pods have been read live."""
     known = confirmed(ctx)
     if not known:
