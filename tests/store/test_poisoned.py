@@ -20,7 +20,8 @@ from fournos.history.metrics import SKIPPED
 from fournos.history.records import ALL_RUNS, Document, Identity, Record
 from fournos.history.regressions.benchmark import BenchmarkState
 from fournos.history.regressions.series import Kind
-from fournos.history.store import HistoryStore
+from fournos.history.results.read import read_value
+from fournos.history.store import HistoryStore, results
 from fournos.history.store.blobs import LogRows
 from fournos.history.store.results import Results
 from fournos.history.store.retention import erase
@@ -184,6 +185,20 @@ async def test_many_benchmarks_of_one_namespace_crowd_no_other_out(store: Histor
         )
     found = await standings(store, at(2000), cluster="here")
     assert {namespace: len(each) for namespace, each in found.items()} == {GOOD: 1, BAD: OF_EACH}
+
+
+async def test_many_kpis_of_a_stranger_crowd_no_other_out(
+    store: HistoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest = await store.get(await benchmark(store, GOOD, 0))
+    assert newest is not None
+    stranger = Identity("here", BAD, "x")
+    await measured(store, 900, None, identity=stranger, namespace_uid=f"uid-{BAD}")
+    kpis = [{"kpi_id": f"a{number}", "value": 1} for number in range(5)]
+    await Results(store).put(stranger, read_value({"kpis": kpis}).tests, at(900))
+    monkeypatch.setattr(results, "MAX_SERIES", 5)
+    report = (await review_in_its_namespace(store, newest)).report
+    assert [finding.kind for finding in report.findings] == [Kind.REGRESSION]
 
 
 async def test_no_result_is_of_the_future(store: HistoryStore) -> None:

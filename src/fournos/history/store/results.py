@@ -235,7 +235,10 @@ def _newest_points(conditions: Iterable[ColumnElement[bool]], scope: Scope, newe
     counts is looked up for each series by the index, so that no older one is read.  Points of that very time
     may exceed `newest`.
     """
-    by_name = select(series).where(*conditions).order_by(series.c.kpi_id, series.c.id)
+    own = kpi_values.alias()
+    # A series is of a fingerprint, of whatever namespace: those of others take no place.
+    has_points = _successful(select(own.c.test_id), own, scope).where(own.c.series == series.c.id).exists()
+    by_name = select(series).where(*conditions, has_points).order_by(series.c.kpi_id, series.c.id)
     wanted = by_name.limit(MAX_SERIES).subquery()
     older = kpi_values.alias()
     last = (
