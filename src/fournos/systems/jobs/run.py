@@ -438,7 +438,7 @@ def _run_missing(ctx: Context) -> Decision:
     if not pods.ended:
         ctx.draft.set_message(f"PipelineRun not found, {pods.message}")
         return ctx.decision(retry=True)
-    text = "PipelineRun not found: it was deleted before its end"
+    text = "PipelineRun not found"
     ctx.draft.condition("PipelineRunReady", "False", "NotFound", text)
     return fail_attempt(ctx, text)
 

@@ -78,7 +78,7 @@ from tests.world.server import Server, VirtualClock
 # --- a run that ends -----------------------------------------------------------------------------------
 
 
-GONE_RUN = "PipelineRun not found: it was deleted before its end"
+GONE_RUN = "PipelineRun not found"
 WELL = "Pipeline completed successfully"
 SILENT_SUCCESS = {**SUCCEEDED, "status": {"conditions": [{"type": "Succeeded", "status": "True"}]}}
 SILENT_FAILURE = a_run({"type": "Succeeded", "status": "False"}, completionTime=ago(5))
