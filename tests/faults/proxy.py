@@ -18,7 +18,6 @@ import base64
 import json
 import ssl
 from contextlib import AsyncExitStack
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -45,19 +44,16 @@ from tests.faults.rules import (
     call_of,
 )
 
+_HOST = "127.0.0.1"
 _PASSED_ON = ("Accept", "Content-Type", "User-Agent")
 _ANSWERED = ("Content-Type", "Retry-After", "Audit-Id", "Warning")
 _ENDLESS = aiohttp.ClientTimeout(total=None, sock_connect=10)
 
 
 class FaultProxy:
-    def __init__(
-        self, kubeconfig: Path, *, tls: bool = False, until: datetime | None = None, host: str = "127.0.0.1"
-    ) -> None:
-        """Serves plain HTTP, or TLS with a certificate of its own, valid `until` then; on a free port."""
+    def __init__(self, kubeconfig: Path, *, tls: bool = False) -> None:
+        """Serves plain HTTP, or TLS with a certificate of its own; on a free port."""
         self._target = load(kubeconfig)
-        self._host = host
-        self._until = until
         self._authority = Authority("fault-proxy-ca") if tls else None
         self._stack = AsyncExitStack()
         self._rules: list[Rule] = []
@@ -76,10 +72,10 @@ class FaultProxy:
         runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=0.1)
         await runner.setup()
         self._stack.push_async_callback(runner.cleanup)
-        site = web.TCPSite(runner, self._host, 0, ssl_context=self._served_tls())
+        site = web.TCPSite(runner, _HOST, 0, ssl_context=self._served_tls())
         await site.start()
         port = runner.addresses[0][1]
-        self.url = f"{'https' if self._authority else 'http'}://{self._host}:{port}"
+        self.url = f"{'https' if self._authority else 'http'}://{_HOST}:{port}"
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -134,8 +130,8 @@ class FaultProxy:
             _abort(request)
         return len(cut)
 
-    def write_kubeconfig(self, path: Path, *, token: str | None = None) -> Path:
-        """For a client of this proxy; without a token it acts with the identity of the real kubeconfig."""
+    def write_kubeconfig(self, path: Path) -> Path:
+        """For a client of this proxy, which acts with the identity of the real kubeconfig."""
         cluster: dict[str, Any] = {"server": self.url}
         if self._authority:
             cluster["certificate-authority-data"] = base64.b64encode(self._authority.certificate).decode()
@@ -143,7 +139,7 @@ class FaultProxy:
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "proxy", "cluster": cluster}],
-            "users": [{"name": "user", "user": {"token": token} if token else {}}],
+            "users": [{"name": "user", "user": {}}],
             "contexts": [
                 {
                     "name": "proxy",
@@ -277,7 +273,7 @@ class FaultProxy:
     def _served_tls(self) -> ssl.SSLContext | None:
         if self._authority is None:
             return None
-        pair = self._authority.issue("fault-proxy", address=self._host, until=self._until)
+        pair = self._authority.issue("fault-proxy", address=_HOST)
         return server_context(pair)
 
 

@@ -141,14 +141,14 @@ async def test_scaling_waits_for_the_brokers(client: AsyncClient, api: Api) -> N
         await flux.scale(1)
 
 
-def broker(api: Api, rank: int, *lines: str, state: str = "running") -> None:
+def broker(api: Api, rank: int, *lines: str) -> None:
     name = f"flux-{rank}"
     labels = {MINICLUSTER_LABEL: "flux", COMPLETION_INDEX_LABEL: str(rank)}
     spec = {"containers": [{"name": "flux"}]}
     api.server.create(
         POD, {"kind": "Pod", "metadata": {"name": name, "namespace": NS, "labels": labels}, "spec": spec}
     )
-    status(api, POD, name, containerStatuses=[{"name": "flux", "state": {state: {}}}])
+    status(api, POD, name, containerStatuses=[{"name": "flux", "state": {"running": {}}}])
     api.server.logs[Key(NS, name)] = list(lines)
 
 

@@ -9,8 +9,8 @@ import pytest
 from fournos.insight.values import SpecDifference, differences
 
 
-def with_spec(spec: Any, name: str = "one") -> dict[str, Any]:
-    return {"metadata": {"name": name}, "spec": spec}
+def with_spec(spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "one"}, "spec": spec}
 
 
 @pytest.mark.parametrize(

@@ -233,8 +233,8 @@ def waits(queued: dict[str, Any] | None, **facts: Any) -> Explanation | None:
     return kept_from_quota(job(), queued, WaitFacts(job(), **queues), ("m",), ("wait",))
 
 
-def conditions(*types: str, reason: str = "R", message: str = "k") -> list[dict[str, str]]:
-    return [{"type": type_, "status": "True", "reason": reason, "message": message} for type_ in types]
+def conditions(*types: str, reason: str = "R") -> list[dict[str, str]]:
+    return [{"type": type_, "status": "True", "reason": reason, "message": "k"} for type_ in types]
 
 
 def test_a_job_without_a_workload() -> None:

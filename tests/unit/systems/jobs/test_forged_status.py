@@ -148,14 +148,7 @@ def owner_of(server: Server, kind: Resource, name: str) -> dict[str, Any]:
     return owner_reference(kind, owner)
 
 
-def queued_owner(
-    server: Server,
-    owner: dict[str, Any],
-    pod_sets: dict[str, dict[str, str]],
-    *,
-    admitted: bool = True,
-    cluster: str = "cluster-1",
-) -> None:
+def queued_owner(server: Server, owner: dict[str, Any], pod_sets: dict[str, dict[str, str]]) -> None:
     """The Workload of a queued owner, with what each pod set of a component is charged for."""
     name = f"{owner['kind'].lower()}-{owner['name']}"
     labels = {"kueue.x-k8s.io/job-uid": owner["uid"]}
@@ -175,14 +168,12 @@ def queued_owner(
     assigned = [
         {
             "name": f"p-{number}",
-            "flavors": {one: cluster if one.startswith("fournos/") else "default" for one in amounts},
+            "flavors": {one: "cluster-1" if one.startswith("fournos/") else "default" for one in amounts},
             "resourceUsage": amounts,
         }
         for number, amounts in enumerate(pod_sets.values())
     ]
-    flags = [
-        {"type": one, "status": "True" if admitted else "False"} for one in ("QuotaReserved", "Admitted")
-    ]
+    flags = [{"type": one, "status": "True"} for one in ("QuotaReserved", "Admitted")]
     status = {"conditions": flags, "admission": {"clusterQueue": "q", "podSetAssignments": assigned}}
     server.patch(WORKLOAD, Key(NS, name), {"status": status}, subresource="status")
 
