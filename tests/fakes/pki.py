@@ -22,9 +22,9 @@ class Authority:
         self._pair = pki.authority(name)
         self.certificate = self._pair.certificate_pem
 
-    def issue(self, name: str, *, address: str = "127.0.0.1", until: datetime | None = None) -> Pair:
+    def issue(self, name: str, *, address: str = "127.0.0.1") -> Pair:
         """A certificate for a client called `name`, or for a server at `address`; of one hour."""
-        until = until or datetime.now(UTC) + timedelta(hours=1)
+        until = datetime.now(UTC) + timedelta(hours=1)
         issued = pki.issue(self._pair, name, hosts=[address], until=until)
         return Pair(issued.certificate_pem, issued.key_pem)
 
