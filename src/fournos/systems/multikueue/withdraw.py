@@ -35,7 +35,7 @@ class Withdrawal:
     final: bool = False
     """True: the state cannot be reversed, so a stale cache cannot be wrong about it."""
     at: str = ""
-    """The time from which the grace period counts, as an RFC 3339 text."""
+    """The time from which the grace period counts, as an RFC 3339 text; "": from the eviction there."""
 
 
 def over(observed: Observed) -> Withdrawal | None:
@@ -45,14 +45,12 @@ def over(observed: Observed) -> Withdrawal | None:
         return Withdrawal(hard=True, final=workload is not None)
     if is_true(workload, "Finished"):
         return Withdrawal(hard=True, final=True)
-    if observed.check is None:
-        return Withdrawal(at=since(workload, "QuotaReserved"))
-    if workload["spec"].get("active", True) is False:
-        return Withdrawal(at=since(workload, "Evicted", "QuotaReserved"))
     if is_true(workload, "Evicted"):
         return Withdrawal(at=since(workload, "Evicted"))
     if not is_true(workload, "QuotaReserved"):
         return Withdrawal(at=since(workload, "QuotaReserved"))
+    if observed.check is None or workload["spec"].get("active", True) is False:
+        return Withdrawal()  # nothing of it tells since when: it may hold its quota for hours
     return None
 
 
@@ -114,8 +112,9 @@ def _stopped(ctx: Context, remote: Remote, withdrawal: Withdrawal) -> bool:
         ctx.copy_status(_last(ctx, remote))
     if workload is None or not remote.jobs or not holds_quota(workload):
         return True
-    if withdrawal.at:
-        due = parse_time(withdrawal.at) + STOP_GRACE
+    begun = withdrawal.at or (since(workload, "Evicted") if is_true(workload, "Evicted") else "")
+    if begun:
+        due = parse_time(begun) + STOP_GRACE
         if due <= ctx.now:
             return True
         ctx.wake(due)

@@ -54,6 +54,10 @@ def deactivate(server: Server) -> None:
     server.patch(WORKLOAD, Key(NS, "foo-a"), {"spec": {"active": False}})
 
 
+def hours_pass(server: Server) -> None:
+    server.clock.advance(2 * 3600)
+
+
 def worker_evicts(server: Server) -> None:
     line(server, "w2", full=None)
     line(server, "w1", evict=True)
@@ -101,6 +105,10 @@ STORIES: dict[str, tuple[Scenario, Callable[[Server], None]]] = {
     "is deleted": (scenario(delete), nothing_left),
     "is evicted and runs again": (scenario(evict), runs_anywhere),
     "is deactivated": (scenario(deactivate, end_unseen=verdicts), is_inactive),
+    "is deactivated after hours": (
+        scenario(hours_pass, deactivate, setup=on_first, end_unseen=verdicts),
+        is_inactive,
+    ),
     "is evicted by its worker": (scenario(worker_evicts, setup=on_first), runs_on("w2")),
     "loses its worker": (scenario(cut, setup=on_first, end_unseen=verdicts), after_the_cut),
     "its worker comes back late": (scenario(cut, mend, setup=on_first), runs_on("w2")),

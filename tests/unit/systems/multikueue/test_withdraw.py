@@ -67,7 +67,7 @@ def running(*conditions: Any, active: bool = True, **changes: Any) -> Remote:
         (marked(workload(), **GOING), Withdrawal(hard=True, final=True)),
         (workload(QUOTA, true("Finished", LATER)), Withdrawal(hard=True, final=True)),
         ({**workload(QUOTA, true("Evicted", LATER)), "spec": {"active": False}}, Withdrawal(at=LATER)),
-        ({**workload(), "spec": {"active": False}}, Withdrawal(at=AT)),
+        ({**workload(), "spec": {"active": False}}, Withdrawal()),
         ({**workload(), "spec": {"active": True}}, None),
         (workload(QUOTA, true("Evicted", LATER)), Withdrawal(at=LATER)),
         (workload({**true("QuotaReserved", LATER), "status": "False"}), Withdrawal(at=LATER)),
@@ -80,7 +80,7 @@ def test_why_workers_must_not_have_it(own: Obj | None, expected: Withdrawal | No
 
 def test_a_queue_that_asks_for_no_worker_any_more() -> None:
     around = replace(observed(workload(clusterName="a"), remote("a", there=False)), check=None)
-    assert over(around) == Withdrawal(at=AT)
+    assert over(around) == Withdrawal()
     found = decided(around)
     assert found.status is not None and "clusterName" not in found.status
     assert found.status["admissionChecks"] == workload()["status"]["admissionChecks"], (
@@ -169,6 +169,16 @@ def test_a_run_that_does_not_stop_in_time_is_deleted() -> None:
     late = Withdrawal(at=past.strftime("%Y-%m-%dT%H:%M:%SZ"))
     found = cleared(running(), late)
     assert sent(found) == [JOB_GONE] and found.wake_at is None
+
+
+def test_without_a_time_here_the_eviction_there_counts() -> None:
+    unknown = Withdrawal()
+    asked = cleared(running(active=False), unknown)
+    assert sent(asked) == [] and asked.wake_at is None
+    evicted = cleared(running(QUOTA, true("Evicted", AT), active=False), unknown)
+    assert sent(evicted) == [] and evicted.wake_at == parse_time(AT) + STOP_GRACE
+    past = (parse_time(AT) - STOP_GRACE - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert sent(cleared(running(QUOTA, true("Evicted", past), active=False), unknown)) == [JOB_GONE]
 
 
 @pytest.mark.parametrize(
