@@ -256,7 +256,8 @@ def _holds(job: Obj) -> bool:
 
 def _since(job: Obj) -> str:
     """Returns when the job began to run, to hold its cluster or to wait."""
-    times = (status_of(job).get("phaseTimes") or {}) if _holds(job) else {}
+    times = status_of(job).get("phaseTimes") if _holds(job) else None
+    times = times if isinstance(times, Mapping) else {}  # a job of any shape has its place among the others
     return str(times.get("running") or times.get("admitted") or created(job))
 
 
@@ -334,11 +335,15 @@ def _gpus(total: Mapping[str, int], here: Iterable[Obj]) -> tuple[GpuCounts, ...
 def _used(jobs: Iterable[Obj]) -> Mapping[str, int]:
     used: dict[str, int] = {}
     for job in jobs:
-        gpus = hardware_of(job)
-        if gpus.get("gpuType"):
-            name = str(gpus["gpuType"])
-            used[name] = used.get(name, 0) + int(gpus.get("gpuCount") or 0)
+        name, number = judged(_held_gpus, job, lambda problem: ("", 0))
+        if name:
+            used[name] = used.get(name, 0) + number
     return used
+
+
+def _held_gpus(job: Obj) -> tuple[str, int]:
+    gpus = hardware_of(job)
+    return str(gpus.get("gpuType") or ""), int(gpus.get("gpuCount") or 0)
 
 
 def _lock(cluster: Obj) -> ClusterLock | None:

@@ -83,6 +83,29 @@ async def test_a_job_and_a_cluster_of_the_fleet() -> None:
     assert cards["c1"] == "" and "it cannot be read: ValueError" in cards["c2"]
 
 
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"phaseTimes": "text"},
+        {"resolved": ["a"]},
+        {"resolved": {"hardware": {"gpuType": "a", "gpuCount": []}}},
+    ],
+    ids=str,
+)
+async def test_a_job_that_holds_a_cluster(status: dict[str, Any]) -> None:
+    good = job("one", "Running", status={"cluster": "c1", "phaseTimes": {"running": ago(minutes=2)}})
+    bad = job("bad", "Running", status={"cluster": "c1", **status})
+    api = world(good, bad)
+    hardware = {"gpus": [{"model": "a100", "shortName": "a100", "count": 8}]}
+    meta = {"name": "c1", "namespace": "hearth"}
+    api.add(FOURNOS_CLUSTER, {"metadata": meta, "spec": {}, "status": {"hardware": hardware}})
+    read = await fleet.read(api, NS, "hearth", NOW)
+    assert {line.name for line in read.running} == {"one", "bad"}
+    (card,) = [card for card in read.clusters if card.name == "c1"]
+    assert card.problem == "" and {line.name for line in card.running} == {"one", "bad"}
+    assert {gpus.type: gpus.total for gpus in card.gpus}["a100"] == 8
+
+
 async def test_two_jobs_whose_namespace_and_name_join_alike() -> None:
     jobs = [job("a-bench", "Pending", namespace="team"), job("bench", "Pending", namespace="team-a")]
     read = await fleet.read(world(*jobs), NS, "hearth", NOW)
