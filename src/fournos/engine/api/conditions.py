@@ -26,8 +26,10 @@ class Condition:
 
 def condition(obj: Mapping[str, Any], type_: str) -> Mapping[str, Any] | None:
     """Returns the condition of this type in `status.conditions`, if any."""
-    for found in (obj.get("status") or {}).get("conditions") or ():
-        # Nothing but its operator keeps the status of any kind in shape.
+    # Nothing but its operator keeps the status of any kind in shape.
+    status = obj.get("status")
+    conditions = status.get("conditions") if isinstance(status, Mapping) else None
+    for found in conditions if isinstance(conditions, list | tuple) else ():
         if isinstance(found, dict) and found.get("type") == type_:
             return found
     return None

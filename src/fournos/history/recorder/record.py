@@ -23,7 +23,7 @@ from fournos.history.recorder.observe import ObservedObject
 from fournos.history.records import Ending, Identity, Record, Run
 from fournos.insight.children import started_at
 from fournos.insight.failure import failure
-from fournos.insight.values import moment, name_of, one_line, phase_of, spec_of, status_of
+from fournos.insight.values import maps_in, moment, name_of, one_line, phase_of, spec_of, status_of
 from fournos.systems.jobs.metrics import cause_of
 
 
@@ -77,8 +77,7 @@ def _deployed(obj: Obj) -> object:
 
 def _last_transition(obj: Obj) -> datetime | None:
     """Returns the last transition of any condition, for kinds that have no time of their end."""
-    stated = (one for one in status_of(obj).get("conditions") or () if isinstance(one, dict))
-    moments = [moment(one.get("lastTransitionTime")) for one in stated]
+    moments = [moment(one.get("lastTransitionTime")) for one in maps_in(status_of(obj).get("conditions"))]
     return max(filter(None, moments), default=moment(obj["metadata"].get("creationTimestamp")))
 
 

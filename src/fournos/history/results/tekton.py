@@ -90,7 +90,7 @@ def _scalar(name: str, text: Any) -> dict[str, Any]:
     """Tekton's object results have texts only; one that is not a number stays and is reported."""
     try:
         return {"kpi_id": name, "value": float(text)}
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return {"kpi_id": name, "value": text}
 
 
