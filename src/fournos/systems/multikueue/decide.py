@@ -84,7 +84,10 @@ def _next(ctx: Context) -> Decision:
         return unfit
     earlier = [remote for remote in ctx.observed.remotes if _has_earlier(ctx, remote)]
     for remote in earlier:
-        clear(ctx, remote, Withdrawal(hard=not _is_ours(ctx, remote), at=ctx.reserved_at))
+        twin = remote.workload
+        # One of this attempt that was deactivated there may have run for hours.
+        at = "" if twin is not None and ctx.is_current(twin) else ctx.reserved_at
+        clear(ctx, remote, Withdrawal(hard=not _is_ours(ctx, remote), at=at))
     if ctx.draft.cluster_name:
         return follow(ctx)
     left = [remote for remote in earlier if remote.usable]

@@ -225,6 +225,17 @@ async def test_two_names_of_one_cluster_do_not_take_from_each_other() -> None:
     assert [one["metadata"]["name"] for one in server.list(at("w2", FOO))] == ["alias", "not-connected"]
 
 
+async def test_a_job_that_its_worker_deactivates_stops_before_it_is_deleted() -> None:
+    def deactivate_there(server: Server) -> None:
+        line(server, "w2", full=None)
+        server.patch(at("w1", WORKLOAD), Key(NS, "foo-a"), {"spec": {"active": False}})
+
+    server = (await run(scenario(hours_pass, deactivate_there, setup=on_first))).server
+    gone = [change for change in server.history if change.resource == at("w1", FOO)]
+    phases = [one.object["status"]["phase"] for one in gone if one.type == "DELETED"]
+    assert phases == ["Stopped"] and len(mirrors(server)) == 1
+
+
 async def test_what_cannot_be_deleted_on_one_worker_does_not_keep_the_job_from_the_others() -> None:
     received: dict[str, float] = {}
 
