@@ -174,7 +174,7 @@ def _essence(obj: Obj) -> Any:
 
 
 async def test_an_object_that_defeats_the_parser_is_isolated(stage: JobStage, server: Server) -> None:
-    definition, rules = next(found for found in kinds() if found[0].kind == FOURNOS_JOB.kind)
+    definition, rules = next(found for found in kinds() if found[0].resource.kind == FOURNOS_JOB.kind)
     lax: Any = crd(definition, rules=rules)
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     lax["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = anything
