@@ -73,7 +73,7 @@ def test_retry_then_resubmit_with_changes(world: Hub, open_tab: OpenTab) -> None
     refused_at(tab, "executionEngine")
     tab.is_accessible()
     fill(tab, executionEngine=yaml.safe_dump(first["spec"]["executionEngine"]))
-    tab.page.get_by_text("All other fields").click()
+    tab.page.get_by_text("All other fields", exact=True).click()
     fill(tab, pipeline="fournos-run-only", displayName="Again")
     tab.press("Preview")
     changes = tab.one("#changes tbody tr").all_inner_texts()
