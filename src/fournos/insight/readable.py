@@ -44,16 +44,17 @@ def _or_stub(resource: Resource, obj: Obj, show: Callable[[list[Obj]], Any]) -> 
 def stub(obj: Obj, problem: str) -> Obj:
     """Returns an object of the same name that has nothing but its problem."""
     status = {"message": f"cannot be shown: {problem:.200}", "conditions": []}
-    kept = {name: obj[name] for name in ("apiVersion", "kind", "metadata") if name in obj}
-    return {**kept, "spec": {}, "status": status}
+    identity = {name: obj[name] for name in ("apiVersion", "kind", "metadata") if name in obj}
+    return {**identity, "spec": {}, "status": status}
 
 
 def problem_of(resource: Resource, obj: Obj) -> str:
     """Returns what of an object its kind does not allow; "" if nothing, or if the kind is not one of ours."""
     definition = _DEFINITIONS.get(resource)
-    wrong = schema_violations(definition, obj) if definition else ()
-    # Unknown fields are those of a newer release: nobody reads them here.
-    return next((f"{one.field}: {one.message}" for one in wrong if "unknown field" not in one.message), "")
+    violations = schema_violations(definition, obj) if definition else ()
+    # Unknown fields are those of a newer release, which are not read here.
+    known = (violation for violation in violations if "unknown field" not in violation.message)
+    return next((f"{violation.field}: {violation.message}" for violation in known), "")
 
 
 class ReadableSource:

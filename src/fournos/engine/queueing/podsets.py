@@ -223,8 +223,8 @@ def template_problem(template: object, shape: _Shape = _POD_TEMPLATE, at: str = 
     if isinstance(shape, tuple):
         if not isinstance(template, list):
             return f"{at} is not a list"
-        found = (template_problem(item, shape[0], f"{at}[{index}]") for index, item in enumerate(template))
-        return next(filter(None, found), "")
+        problems = (template_problem(item, shape[0], f"{at}[{index}]") for index, item in enumerate(template))
+        return next(filter(None, problems), "")
     if not isinstance(template, Mapping):
         return f"{at or 'it'} is not an object"
     for name, value in template.items():

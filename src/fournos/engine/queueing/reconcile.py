@@ -269,7 +269,7 @@ def _without_queue(job: GenericJob, inputs: QueueInputs, facts: Facts) -> QueueO
 
     After a live read: a cache may show the job as it was before it was queued.
     """
-    own = [one for one in inputs.workloads if not is_true(one, "Finished")]
+    own = [workload for workload in inputs.workloads if not is_true(workload, "Finished")]
     steps = [step for workload in own for step in removed(workload)]
     if not steps or prebuilt_name(job.obj):
         return QueueOutcome(Verdict.NOT_QUEUED)

@@ -247,9 +247,10 @@ def controller_uid(obj: Obj) -> Iterable[str]:
 
 
 R = TypeVar("R")
-_said: set[tuple[str, str, str]] = set()
+_logged: set[tuple[str, str, str]] = set()
 """What, object and version of which a failure was logged: a loop comes to the same object again and again."""
-_SAID: Final = 10_000
+_MOST_LOGGED: Final = 10_000
+"""Beyond it all are forgotten, so that the memory is bounded; each may be logged once more."""
 
 
 def of_each(objects: Iterable[Obj], read: Callable[[Obj], R], what: str) -> Iterator[R]:
@@ -263,9 +264,11 @@ def of_each(objects: Iterable[Obj], read: Callable[[Obj], R], what: str) -> Iter
             result = read(obj)
         except Exception as error:
             meta = obj.get("metadata") or {}
-            said = (what, str(meta.get("uid")), str(meta.get("resourceVersion")))
-            if said not in _said:
-                _said.add(said) if len(_said) < _SAID else _said.clear()
+            version = (what, str(meta.get("uid")), str(meta.get("resourceVersion")))
+            if version not in _logged:
+                if len(_logged) >= _MOST_LOGGED:
+                    _logged.clear()
+                _logged.add(version)
                 about = f"{meta.get('namespace') or ''}/{meta.get('name')}"
                 log.warning("%s: %s is left out: %s: %s", what, about, type(error).__name__, error)
             continue

@@ -138,7 +138,7 @@ def _named(obj: Obj) -> Iterable[str]:
     """Yields the job name of an object's labels, unless the object has a controller.
 
     Kubernetes deletes an object with its controller, whatever the labels are; but for a run that our
-    finalizer holds although the job is gone, because somebody has taken the job's own off.
+    finalizer holds although the job is gone, because the finalizer of the job was removed by hand.
     """
     labels = obj["metadata"].get("labels") or {}
     held = is_terminating(obj) and holds(obj, names.RUN_FINALIZER)
